@@ -59,6 +59,7 @@ pkg-config = $(or $(shell command -v $(CROSS_COMPILE)pkg-config),$(warning \
 	$(CROSS_COMPILE)pkg-config is not installed, pkg-config is used: PKG_CONFIG= names another)pkg-config)
 PKG_CONFIG ?= $(eval PKG_CONFIG := $(pkg-config))$(PKG_CONFIG)
 GLSLANG ?= glslangValidator
+CLANG ?= clang
 # Debian's python3-kconfiglib is seen by Debian's python3 only.
 ifndef PYTHON
 PYTHON := $(shell for p in python3 /usr/bin/python3; do \
@@ -91,7 +92,7 @@ quoted = '$(subst ','\'',$(1))'
 set = $(foreach word,$(SET),$(call quoted,$(word)))
 
 # For tools/absent: what cannot be built here is left out. pkg-config is for programs only.
-probes = CC='$(CC)' CPPFLAGS='$(CPPFLAGS)' GLSLANG='$(GLSLANG)' \
+probes = CC='$(CC)' CPPFLAGS='$(CPPFLAGS)' GLSLANG='$(GLSLANG)' CLANG='$(CLANG)' \
 	PKG_CONFIG='$(if $(filter DMABUF_TEST=n,$(SET)),true,$(PKG_CONFIG))'
 
 .PHONY: menuconfig defconfig setconfig savedefconfig
@@ -151,6 +152,7 @@ parts := $(call built,PART)
 no-parts := $(call left-out,PART)
 no-backends := $(call left-out,BACKEND)
 no-exporters := $(call left-out,EXPORTER)
+no-prepare := $(call left-out,PREPARE)
 # Those that the tool can compute on, and those whose devices' memory it can touch.
 tool-dir := tools/dmabuf-test
 reducers := $(patsubst $(tool-dir)/reduce/%.c,%,$(wildcard $(backends:%=$(tool-dir)/reduce/%.c)))
@@ -225,7 +227,8 @@ rooms-of-devices := backends/vulkan bridge queue backends
 lib-src-all := $(wildcard $(rooms:%=lib/%/*.c) lib/queue/*.c lib/bridge/*.c lib/backends/*/*.c udmabuf/*.c)
 lib-src-off := $(foreach r,$(rooms),$(no-parts:%=lib/$r/%.c) $(parts:%=lib/$r/%_absent.c)) \
 	$(if $(CONFIG_PART_ALLOC),,lib/capture/pool.c) $(if $(CONFIG_PART_PREPARE),,lib/prepare/%) \
-	$(if $(CONFIG_PREPARE_DEVICE),,lib/prepare/device.c) $(if $(CONFIG_PREPARE_VULKAN),,lib/backends/vulkan/prepare.c) $(if $(CONFIG_QUEUE),,lib/queue/%) \
+	$(if $(CONFIG_PREPARE_DEVICE),,lib/prepare/device.c) $(if $(CONFIG_PREPARE_QUEUE),,lib/queue/program.c) \
+	$(no-prepare:%=lib/backends/%/prepare.c) $(if $(CONFIG_QUEUE),,lib/queue/%) \
 	$(no-backends:%=lib/backends/%/%) $(no-exporters:%=udmabuf/%.c) \
 	$(if $(CONFIG_BACKEND_VULKAN),lib/bridge/absent.c,$(filter-out lib/bridge/absent.c,$(wildcard lib/bridge/*.c)))
 lib-src-y := $(filter-out $(lib-src-off),$(lib-src-all))
@@ -340,6 +343,14 @@ $(O)/lib/%.spv.h: lib/%.comp
 	$(Q)$(GLSLANG) -V --quiet -g0 -Os --target-env vulkan1.1 --vn $(notdir $*)_spv -o $@ $<
 $(O)/lib/backends/vulkan/prepare.o: $(O)/lib/backends/vulkan/prepare.spv.h
 $(O)/lib/backends/vulkan/prepare.o: private cflags-lib := -iquote $(O)/lib/backends/vulkan
+
+# By clang, whatever CC is.
+$(O)/lib/backends/levelzero/prepare.spv.h: lib/backends/levelzero/spirv lib/backends/levelzero/prepare.cl lib/prepare/kernel.h
+	@mkdir -p $(@D)
+	$(call say,CLANG,$@)
+	$(Q)CLANG='$(CLANG)' $< > $@
+$(O)/lib/backends/levelzero/prepare.o: $(O)/lib/backends/levelzero/prepare.spv.h
+$(O)/lib/backends/levelzero/prepare.o: private cflags-lib := -iquote $(O)/lib/backends/levelzero
 
 # The template of a page of HTML, as a string of C.
 $(O)/%.html.h: %.html

@@ -177,6 +177,8 @@ static const struct property {
 	{ "quant-scale", "Integers: the value is divided by it (0: 1)", DOUBLE,
 	  AT(opts.quant_scale) },
 	{ "zero-point", "Integers: added to the value", INT, AT(opts.zero_point) },
+	{ "threads", "Threads that share the rows of a picture (0: 1), 64 at most", UINT,
+	  AT(opts.threads) },
 	{ "timeout", "Longest wait for a picture in a dma-buf to be complete, in nanoseconds "
 	  "(0: no limit)", UINT64, AT(timeout) },
 	{ "tensor-id", "id of the tensor in GstTensorMeta (GStreamer 1.26): the model's name of "

@@ -50,6 +50,7 @@ def copy_library(folder):
                 "include/dlbuf/interop/v4l2.h", "lib/stubs",
                 "lib/libdlbuf.map", "lib/*/*.[ch]",
                 "lib/backends/*/*.[ch]", "lib/backends/*/*.comp",
+                "lib/backends/levelzero/*.cl", "lib/backends/levelzero/spirv",
                 "udmabuf/*.[ch]"]
     for pattern in patterns:
         for f in glob.glob(os.path.join(ROOT, pattern)):
@@ -166,8 +167,18 @@ class BuildExt(build_ext):
             print("dlbuf: there is no glslangValidator: Vulkan prepares no frames",
                   file=sys.stderr)
             os.remove(os.path.join(folder, "prepare.c"))
-            return ""
-        return "#define CONFIG_PREPARE_VULKAN 1\n#define CONFIG_PREPARE_DEVICE 1\n"
+
+    def spirv(self, copy):
+        """The same, and clang with its translator."""
+        folder = os.path.join(copy, "lib/backends/levelzero")
+        try:
+            with open(os.path.join(folder, "prepare.spv.h"), "w") as f:
+                subprocess.run(["sh", os.path.join(folder, "spirv")], stdout=f,
+                               check=True, stderr=subprocess.DEVNULL)
+        except subprocess.CalledProcessError:
+            print("dlbuf: there is no clang with llvm-spirv: Level Zero prepares "
+                  "no frames", file=sys.stderr)
+            os.remove(os.path.join(folder, "prepare.c"))
 
     def use_copy(self, ext):
         """Compiles the library's sources into the extension."""
@@ -188,7 +199,10 @@ class BuildExt(build_ext):
         ext.include_dirs += [copy, os.path.join(copy, "include"),
                              os.path.join(copy, "lib")]
         off = []
-        files["autoconf.h"] += self.shader(copy)
+        self.shader(copy)
+        self.spirv(copy)
+        files["autoconf.h"] += "".join(
+            f"#define CONFIG_PREPARE_{name} 1\n" for name in ("DEVICE", "QUEUE"))
         for kind, symbol in symbols:
             name = symbol.lower()
             header = os.path.join(copy, "lib/backends", name, "api.h")
@@ -197,6 +211,8 @@ class BuildExt(build_ext):
                 [f"-I{copy}/include"])
             if on:
                 files["autoconf.h"] += f"#define CONFIG_{kind}_{symbol} 1\n"
+                if os.path.exists(os.path.join(os.path.dirname(header), "prepare.c")):
+                    files["autoconf.h"] += f"#define CONFIG_PREPARE_{symbol} 1\n"
             else:
                 print(f"dlbuf: there are no headers of {name}: built without",
                       file=sys.stderr)

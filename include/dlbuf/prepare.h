@@ -137,7 +137,12 @@ struct dlbuf_prepare_opts {
 	 */
 	double quant_scale;
 	int32_t zero_point;
-	uint32_t reserved2;
+	/*
+	 * Threads that compute a frame on the CPU, each a part of the rows, with the same result:
+	 * the caller's, and at most 63 that the plan starts and that sleep between the calls.
+	 * 0 or 1: the caller's alone. Other devices do not need them.
+	 */
+	uint32_t threads;
 	/* Fields that are not 0 are used instead of the frame's. */
 	struct dlbuf_colour colour;
 	uint32_t scaled_width, scaled_height;	/* of the rule SCALED */
@@ -166,22 +171,27 @@ struct dlbuf_prepare;
  * dlbuf_prepare_tensor_crops() on the CPU alone. frame and opts are borrowed; *plan is new,
  * and holds dev open: destroy it before the handles of a wrapped device. A plan can be used
  * by one thread at a time. Does not wait for a device; the first plan of a Vulkan device
- * compiles its shader.
+ * compiles its shader. After fork() the child has none of opts->threads, and the plan works by
+ * the caller's.
  * -EINVAL      a size of 0, or none for the rule; a mosaic of less than 2x2 pixels; a side of the tensor or of the scaled picture
  *              of more than 32768 pixels, or of the frame of more than 2^20; a crop outside the picture; an option that is NaN, infinite or out of its
  *              range; a dtype that is not in the list; no such format
- * -EOPNOTSUPP  a format without pixels (compressed, metadata, depth), or whose values are
- *              not evenly spaced; a matrix that is not linear (ICtCp, BT.2020 with
+ * -EOPNOTSUPP  a format without colours (compressed, metadata, a palette's indices), or whose
+ *              pixels share bytes; a matrix that is not linear (ICtCp, BT.2020 with
  *              constant luminance); a device that cannot prepare (the CPU and Vulkan can); on
- *              Vulkan mosaics, frames of floats, values that are made of more than 65536
- *              samples, a queue that does not compute
+ *              Vulkan mosaics, frames of floats, HSV, signed values, packed 4:1:1, big-endian
+ *              words, values that are made of more than 65536 samples, a queue that does not
+ *              compute
  * -ESTALE      a parent process opened dev
  */
 DLBUF_API int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
 				   const struct dlbuf_prepare_opts *opts,
 				   struct dlbuf_prepare **plan);
 
-/* Frees a plan (taken; NULL does nothing). Does not wait for frames that a device prepares yet. */
+/*
+ * Frees a plan (taken; NULL does nothing). Does not wait for frames that a device prepares yet. Ends
+ * the plan's threads, so call it before dlclose().
+ */
 DLBUF_API void dlbuf_prepare_destroy(struct dlbuf_prepare *plan);
 
 /* Describes a plan. -EINVAL: an argument is NULL, or info->size is not set. */
@@ -221,8 +231,9 @@ DLBUF_API int dlbuf_prepare_frame(struct dlbuf_prepare *plan, const struct dlbuf
 				  uint64_t deadline_ns);
 
 /*
- * The same of a frame that was imported: its n tensors, a plane each (DLBUF_VIEW_PLANES), on
- * the plan's device. On the CPU they may be of any library that has DLPack: a decoder's
+ * The same of a frame that was imported: its n tensors, a plane each, on the plan's device.
+ * They are the format's view PLANES; or WORDS, or else ROWS, if it has not that: RGB565 is
+ * [H, W] of uint16. On the CPU they may be of any library that has DLPack: a decoder's
  * planes in plain memory. On Vulkan they are tensors of dlbuf that the caller has not
  * acquired, and their leases wait for the work.
  *

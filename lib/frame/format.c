@@ -88,6 +88,15 @@ enum row {
 #include "formats.h"
 };
 
+static const struct {
+	uint16_t row;
+	struct format_fields fields;
+} fields[] = {
+#define W(r, letters, ...) { ROW_##r, { letters, { __VA_ARGS__ }, false } },
+#define WS(r, letters, ...) { ROW_##r, { letters, { __VA_ARGS__ }, true } },
+#include "formats.h"
+};
+
 static const struct multi {
 	uint32_t code;
 	uint16_t name, row;
@@ -168,6 +177,14 @@ const char *format_channels(const struct format *f, uint32_t plane, uint32_t *n)
 	while (s[*n] && s[*n] != ',')
 		++*n;
 	return s;
+}
+
+const struct format_fields *format_fields(const struct format *f)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+		if (&formats[fields[i].row] == f)
+			return &fields[i].fields;
+	return NULL;
 }
 
 bool format_is_mosaic(const struct format *f)
@@ -298,6 +315,17 @@ uint32_t format_views(const struct format *f)
 		__atomic_store_n(views, v, __ATOMIC_RELAXED);
 	}
 	return v;
+}
+
+enum dlbuf_view format_rows_view(const struct format *f)
+{
+	static const enum dlbuf_view views[] = { DLBUF_VIEW_PLANES, DLBUF_VIEW_WORDS,
+						 DLBUF_VIEW_ROWS };
+	size_t i = 0;
+
+	while (i < ARRAY_SIZE(views) && !(format_views(f) & 1u << views[i]))
+		i++;
+	return i < ARRAY_SIZE(views) ? views[i] : DLBUF_VIEW_BYTES;
 }
 
 static const struct format *find_alias(uint32_t code, uint64_t modifier)

@@ -31,6 +31,13 @@ struct format {
 	uint8_t reason;
 };
 
+/* The components of a word that is a pixel, from its highest bit down. */
+struct format_fields {
+	char letters[5];
+	uint8_t bits[4];
+	bool swapped;		/* the highest byte is the first in memory */
+};
+
 /*
  * Finds a format; NULL: the code space has no such code. *alias: the modifier was part
  * of the code (libcamera's packed formats), and does not mean a tiled layout.
@@ -44,7 +51,12 @@ const char *code_space_name(enum dlbuf_code_space space);
 const char *format_name(const struct format *format);
 const char *format_reason(const struct format *format);
 uint32_t format_views(const struct format *format);
+/* The first of PLANES, WORDS, ROWS that the format has; BYTES: it has no rows. */
+enum dlbuf_view format_rows_view(const struct format *format);
 bool format_is_mosaic(const struct format *format);
+
+/* The bit fields of the first plane; NULL: its values are whole elements, or not known. */
+const struct format_fields *format_fields(const struct format *format);
 
 /* The plane's channels in memory order, and how many there are. */
 const char *format_channels(const struct format *format, uint32_t plane,

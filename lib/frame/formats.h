@@ -10,6 +10,8 @@
  *	FD(drm, code, value, hsub, vsub, channels)	DRM alone
  *	FV(v4l2, code, value, hsub, vsub, channels)	V4L2 alone
  *	R, RD, RV: the same and a reason, for what is no tensor of its values
+ *	W(row, letters, bits...)	a pixel's bit fields, from the highest bit of its word down
+ *	WS(row, letters, bits...)	the same; the highest byte of the word is the first in memory
  *	M(v4l2, code, row)	V4L2's code for planes in buffers of their own
  *	L(libcamera, code, modifier, row)	where libcamera's code is not DRM's
  *	G(name, row)	GStreamer's name, and PipeWire's
@@ -40,6 +42,12 @@
 #endif
 #ifndef RV
 #define RV(...)
+#endif
+#ifndef W
+#define W(...)
+#endif
+#ifndef WS
+#define WS(...)
 #endif
 #ifndef M
 #define M(...)
@@ -249,11 +257,11 @@ RD(BGRA1010102, CC('B','A','3','0'), U32, 1, 1, "W", BITS)
 RD(XVUY2101010, CC('X','Y','3','0'), U32, 1, 1, "W", BITS)
 RD(Y410, CC('Y','4','1','0'), U32, 1, 1, "W", BITS)
 RD(XVYU2101010, CC('X','V','3','0'), U32, 1, 1, "W", BITS)
-RD(XYYY2101010, CC('Y','P','A','4'), U32, 1, 1, "W", BITS)
 RD(RGB565_A8, CC('R','5','A','8'), U8, 1, 1, "W,A", BITS)
 RD(BGR565_A8, CC('B','5','A','8'), U8, 1, 1, "W,A", BITS)
 
 /* Pixels that share bytes. */
+RD(XYYY2101010, CC('Y','P','A','4'), U8, 1, 1, "B", PACKED)
 RD(C1, CC('C','1',' ',' '), U8, 1, 1, "B", PACKED)
 RD(C2, CC('C','2',' ',' '), U8, 1, 1, "B", PACKED)
 RD(C4, CC('C','4',' ',' '), U8, 1, 1, "B", PACKED)
@@ -438,6 +446,35 @@ RV(MALI_C55_PARAMS, CC('C','5','5','P'), U8, 1, 1, "B", METADATA)
 RV(MALI_C55_STATS, CC('C','5','5','S'), U8, 1, 1, "B", METADATA)
 #endif
 
+/*
+ * The bit fields, as both headers have them.
+ */
+W(RGB332, "RGB", 3, 3, 2) W(BGR233, "BGR", 2, 3, 3)
+W(XRGB4444, "XRGB", 4, 4, 4, 4) W(XBGR4444, "XBGR", 4, 4, 4, 4)
+W(RGBX4444, "RGBX", 4, 4, 4, 4) W(BGRX4444, "BGRX", 4, 4, 4, 4)
+W(ARGB4444, "ARGB", 4, 4, 4, 4) W(ABGR4444, "ABGR", 4, 4, 4, 4)
+W(RGBA4444, "RGBA", 4, 4, 4, 4) W(BGRA4444, "BGRA", 4, 4, 4, 4)
+W(V4L2_RGB444, "XRGB", 4, 4, 4, 4) W(V4L2_YUV444, "AYUV", 4, 4, 4, 4)
+W(XRGB1555, "XRGB", 1, 5, 5, 5) W(XBGR1555, "XBGR", 1, 5, 5, 5)
+W(RGBX5551, "RGBX", 5, 5, 5, 1) W(BGRX5551, "BGRX", 5, 5, 5, 1)
+W(ARGB1555, "ARGB", 1, 5, 5, 5) W(ABGR1555, "ABGR", 1, 5, 5, 5)
+W(RGBA5551, "RGBA", 5, 5, 5, 1) W(BGRA5551, "BGRA", 5, 5, 5, 1)
+W(V4L2_RGB555, "XRGB", 1, 5, 5, 5) W(V4L2_YUV555, "AYUV", 1, 5, 5, 5)
+W(RGB565, "RGB", 5, 6, 5) W(BGR565, "BGR", 5, 6, 5) W(V4L2_YUV565, "YUV", 5, 6, 5)
+W(RGB565_A8, "RGB", 5, 6, 5) W(BGR565_A8, "BGR", 5, 6, 5)
+W(XRGB2101010, "XRGB", 2, 10, 10, 10) W(XBGR2101010, "XBGR", 2, 10, 10, 10)
+W(RGBX1010102, "RGBX", 10, 10, 10, 2) W(BGRX1010102, "BGRX", 10, 10, 10, 2)
+W(ARGB2101010, "ARGB", 2, 10, 10, 10) W(ABGR2101010, "ABGR", 2, 10, 10, 10)
+W(RGBA1010102, "RGBA", 10, 10, 10, 2) W(BGRA1010102, "BGRA", 10, 10, 10, 2)
+W(XVUY2101010, "XVUY", 2, 10, 10, 10) W(XVYU2101010, "XVYU", 2, 10, 10, 10)
+W(Y410, "AVYU", 2, 10, 10, 10)
+WS(V4L2_BGR666, "BGRX", 6, 6, 6, 14)
+#ifdef CONFIG_FORMATS_ALL
+WS(V4L2_RGB555X, "XRGB", 1, 5, 5, 5) WS(V4L2_XRGB555X, "XRGB", 1, 5, 5, 5)
+WS(V4L2_ARGB555X, "ARGB", 1, 5, 5, 5) WS(V4L2_RGB565X, "RGB", 5, 6, 5)
+WS(V4L2_Y16_BE, "Y", 16)
+#endif
+
 /* V4L2's codes for planes in buffers of their own. */
 M(NV12M, CC('N','M','1','2'), NV12)
 M(YUV420M, CC('Y','M','1','2'), YUV420)
@@ -563,6 +600,8 @@ A("bayer_rggb16le", V4L2_SRGGB16)
 #undef R
 #undef RD
 #undef RV
+#undef W
+#undef WS
 #undef M
 #undef L
 #undef G

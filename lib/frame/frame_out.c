@@ -241,21 +241,6 @@ int dlbuf_frame_from_tensors(DLManagedTensorVersioned *const tensors[], size_t n
 
 /* ---- for a consumer */
 
-/* The view whose tensors are the rows of each plane. */
-static int view_of_rows(const struct format *format, enum dlbuf_view *view)
-{
-	static const enum dlbuf_view views[] = { DLBUF_VIEW_PLANES, DLBUF_VIEW_WORDS,
-						 DLBUF_VIEW_ROWS };
-
-	for (uint32_t i = 0; i < ARRAY_SIZE(views); i++)
-		if (format_views(format) & 1u << views[i]) {
-			*view = views[i];
-			return 0;
-		}
-	return fail(-EOPNOTSUPP, "%s has no rows: %s", format_name(format),
-		    format_reason(format));
-}
-
 /* Each plane of a linear frame by itself, with the place of the crop. */
 static int expand_linear(const struct dlbuf_frame *f, const struct format *format,
 			 uint32_t flags, struct dlbuf_frame *out)
@@ -263,12 +248,15 @@ static int expand_linear(const struct dlbuf_frame *f, const struct format *forma
 	struct dlbuf_import_opts opts = { .size = sizeof(opts) };
 	struct dlbuf_frame whole = *f;
 	struct dlbuf_frame_layout l[DLBUF_MAX_PLANES];
-	int ret = view_of_rows(format, &opts.view);
+	int ret;
 
+	opts.view = format_rows_view(format);
+	if (opts.view == DLBUF_VIEW_BYTES)
+		return fail(-EOPNOTSUPP, "%s has no rows: %s", format_name(format),
+			    format_reason(format));
 	if (!(flags & DLBUF_EXPAND_CROPPED))
 		whole.crop = (struct dlbuf_rect){ 0 };
-	if (!ret)
-		ret = frame_layouts(&whole, &opts, l, &out->nplanes);
+	ret = frame_layouts(&whole, &opts, l, &out->nplanes);
 	for (uint32_t i = 0; !ret && i < out->nplanes; i++) {
 		uint64_t first, end, bytes;
 

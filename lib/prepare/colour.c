@@ -22,35 +22,80 @@ static int no_pixels(const struct format *f, const char *why)
 	return fail(-EOPNOTSUPP, "format %s cannot be prepared: %s", format_name(f), why);
 }
 
+/* The components of the first plane: those of its words, if it has bit fields. */
+static const char *first_letters(const struct format *f, uint32_t *n)
+{
+	const struct format_fields *fields = format_fields(f);
+
+	if (!fields)
+		return format_channels(f, 0, n);
+	*n = (uint32_t)strlen(fields->letters);
+	return fields->letters;
+}
+
+static void find_field(const struct format_fields *fields, char which, struct component *c)
+{
+	uint32_t i = (uint32_t)strlen(fields->letters);
+
+	*c = (struct component){ .hsub = 1, .vsub = 1, .count = 1 };
+	while (fields->letters[--i] != which)
+		c->shift += fields->bits[i];
+	c->depth = fields->bits[i];
+}
+
 static int find_component(const struct format *f, char which, struct source *s)
 {
 	struct component *c = &s->components[s->ncomponents];
+	const char *letters;
+	uint32_t n, first, step, i = 0;
 
-	for (uint32_t i = 0; i < s->nplanes; i++) {
-		uint32_t n, first, step, count;
-		const char *letters = format_channels(f, i, &n);
-
-		if (!memchr(letters, which, n))
-			continue;
-		count = format_find_component(letters, n, which, &first, &step);
-		if (!count)
-			return no_pixels(f, "its values are not evenly spaced");
-		*c = (struct component){ .plane = i, .first = first, .step = step };
-		c->hsub = s->planes[i].hsub / count;
-		c->vsub = s->planes[i].vsub;
-		c->fine = c->hsub != 1 || c->vsub != 1;
-		s->ncomponents++;
+	while (letters = !i ? first_letters(f, &n) : format_channels(f, i, &n),
+	       !memchr(letters, which, n))
+		if (++i == s->nplanes)
+			return no_pixels(f, "it has no colours that a model could see");
+	s->ncomponents++;
+	if (format_fields(f)) {
+		find_field(format_fields(f), which, c);
 		return 0;
 	}
-	return no_pixels(f, "it has no colours that a model could see");
+	*c = (struct component){ .plane = i, .depth = f->depth, .shift = f->shift };
+	for (uint32_t j = 0; j < n; j++)
+		if (letters[j] == which)
+			c->at[c->count++] = j;
+	if (format_find_component(letters, n, which, &first, &step)) {
+		c->first = first;
+		c->step = step;
+	} else {
+		s->group.words = n;
+	}
+	c->hsub = s->planes[i].hsub / c->count;
+	c->vsub = s->planes[i].vsub;
+	c->fine = c->hsub != 1 || c->vsub != 1;
+	return 0;
 }
 
-static bool one_value(const struct format *f, const struct source *s)
+/* Finds the places of the components in rows that are made of groups: evenly spaced. */
+static void find_places(struct source *s)
 {
-	uint32_t n;
-	const char *letters = format_channels(f, 0, &n);
+	uint32_t most = 1;
 
-	return s->nplanes == 1 && n == 1 && strchr("YR", letters[0]);
+	for (uint32_t i = 0; i < s->ncomponents; i++)
+		most = s->components[i].count > most ? s->components[i].count : most;
+	/* Packed 4:1:1 becomes Y, U, Y, V, Y, -, Y, -. */
+	s->group.values = most > 1 ? 2 * most : s->ncomponents;
+	for (uint32_t i = 0; i < s->ncomponents; i++) {
+		struct component *c = &s->components[i];
+
+		c->first = most > 1 && i ? 2 * i - 1 : i;
+		c->step = s->group.values / c->count;
+	}
+	s->floats = true;
+}
+
+/* Formats of one value that is a brightness, or is shown as one: depth, touch, infrared. */
+static bool one_value(const struct source *s, const char *letters, uint32_t n)
+{
+	return strchr("ZTIL", letters[0]) || (s->nplanes == 1 && n == 1 && strchr("YR", letters[0]));
 }
 
 /* The values of a component: a value v means (v - zero) / range. */
@@ -58,10 +103,11 @@ struct scale {
 	double zero, range;
 };
 
-static struct scale scale_of(const struct source *s, bool limited, bool chroma)
+static struct scale scale_of(const struct source *s, uint32_t i, bool limited, bool chroma)
 {
-	double max = s->sample >= SAMPLE_F16 ? 1 : (1u << s->format->depth) - 1;
-	double step = s->sample >= SAMPLE_F16 ? 1 / 255. : (1u << s->format->depth) / 256.;
+	uint32_t all = 1u << s->components[i].depth;
+	double max = s->sample >= SAMPLE_F16 ? 1 : all - 1;
+	double step = s->sample >= SAMPLE_F16 ? 1 / 255. : all / 256.;
 
 	if (limited)
 		return (struct scale){ (chroma ? 128 : 16) * step, (chroma ? 224 : 219) * step };
@@ -82,10 +128,11 @@ static void set_matrix(struct source *s, const double m[3][3], const struct scal
 
 static int find_matrix(uint8_t code, bool limited, bool yuv, struct source *s)
 {
-	struct scale scales[3] = { scale_of(s, limited, false) };
+	struct scale scales[3];
 	double m[3][3] = { { 0 } };
 
-	scales[1] = scales[2] = scale_of(s, limited, yuv && code != IDENTITY + 1);
+	for (uint32_t i = 0; i < s->ncomponents; i++)
+		scales[i] = scale_of(s, i, limited, i && yuv && code != IDENTITY + 1);
 	if (s->ncomponents == 1) {
 		for (int i = 0; i < 3; i++)
 			m[i][0] = 1;
@@ -125,55 +172,92 @@ static int find_matrix(uint8_t code, bool limited, bool yuv, struct source *s)
 	return 0;
 }
 
+/* Finds how the format has its values in memory. */
+static int find_words(const struct format *f, struct source *s)
+{
+	const struct format_fields *fields = format_fields(f);
+
+	if (format_reason(f) && !fields)
+		return no_pixels(f, format_reason(f));
+	s->view = format_rows_view(f);
+	s->nplanes = format_planes(f, s->planes);
+	s->sample = f->bits == 8 ? SAMPLE_U8 : f->type != kDLFloat ? SAMPLE_U16 :
+		f->bits == 16 ? SAMPLE_F16 : SAMPLE_F32;
+	s->shift = f->shift;
+	s->mosaic = format_is_mosaic(f);
+	s->floats = s->mosaic || s->sample == SAMPLE_F16;
+	s->group.bytes = f->bits / 8;
+	s->group.negative = f->type == kDLInt;
+	s->group.swapped = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ && f->bits > 8;
+	if (fields) {
+		s->group.words = 1;
+		s->group.swapped ^= fields->swapped;
+		s->group.bytes = (fields->bits[0] + fields->bits[1] + fields->bits[2] +
+				  fields->bits[3]) / 8;
+		if (s->view == DLBUF_VIEW_ROWS)
+			s->planes[0].channels = s->group.bytes;
+	} else if (s->group.negative) {
+		s->group.words = s->planes[0].channels;
+	}
+	return 0;
+}
+
+static int find_mosaic(const struct format *f, const char *letters, struct source *s)
+{
+	if (strstr(format_name(f), "ALAW"))
+		return no_pixels(f, "its values are compressed (A-law)");
+	if (s->width < 2 || s->height < 2)
+		return fail(-EINVAL, "the picture is %ux%u pixels large; a mosaic has 2x2 at least",
+			    s->width, s->height);
+	memcpy(s->pattern, letters, 2);
+	memcpy(s->pattern + 2, letters + 3, 2);
+	/* rows.c makes rows of floats of it. */
+	for (uint8_t i = 0; i < 3; i++)
+		s->components[i] = (struct component){ .first = i, .step = 3, .hsub = 1, .vsub = 1,
+			.depth = f->depth };
+	s->ncomponents = 3;
+	return 0;
+}
+
 int prepare_source(const struct dlbuf_frame *frame, const struct dlbuf_colour *colour,
 		   bool grey, struct source *s)
 {
 	const struct format *f = s->format;
 	uint8_t code = colour->matrix ? colour->matrix : frame->colour.matrix;
 	uint8_t range = colour->range ? colour->range : frame->colour.range;
-	const char *letters;
+	uint8_t hue = colour->hue ? colour->hue : frame->colour.hue;
+	const char *letters, *wanted = "RGB";
+	bool yuv = false, limited = range == DLBUF_RANGE_LIMITED;
 	uint32_t n;
-	bool yuv, limited = range == DLBUF_RANGE_LIMITED;
-	int ret = 0;
+	int ret = find_words(f, s);
 
-	if (format_reason(f))
-		return no_pixels(f, format_reason(f));
-	if (f->type == kDLInt)
-		return no_pixels(f, "its values are signed");
-	s->nplanes = format_planes(f, s->planes);
-	s->sample = f->bits == 8 ? SAMPLE_U8 : f->type == kDLUInt ? SAMPLE_U16 :
-		f->bits == 16 ? SAMPLE_F16 : SAMPLE_F32;
-	s->shift = f->shift;
-	s->ncomponents = 0;
-	letters = format_channels(f, 0, &n);
-	s->mosaic = format_is_mosaic(f);
-	s->floats = s->mosaic || s->sample == SAMPLE_F16;
+	if (ret)
+		return ret;
+	letters = first_letters(f, &n);
 	if (s->mosaic) {
-		if (strstr(format_name(f), "ALAW"))
-			return no_pixels(f, "its values are compressed (A-law)");
-		if (s->width < 2 || s->height < 2)
-			return fail(-EINVAL, "the picture is %ux%u pixels large; a mosaic has 2x2 at "
-				    "least", s->width, s->height);
-		memcpy(s->pattern, letters, 2);
-		memcpy(s->pattern + 2, letters + 3, 2);
-		for (uint8_t i = 0; i < 3; i++)
-			s->components[i] = (struct component){ 0, i, 3, 1, 1, 0 };
-		s->ncomponents = 3;
-		/* rows.c makes rows of floats of it. */
-		return find_matrix(code, limited, false, s);
+		ret = find_mosaic(f, letters, s);
+		return ret ? ret : find_matrix(code, limited, false, s);
 	}
-	if (one_value(f, s)) {
+	if (letters[0] == 'C')
+		return no_pixels(f, "its values are indices of a palette");
+	if (one_value(s, letters, n)) {
 		ret = find_component(f, letters[0], s);
-		return ret ? ret : find_matrix(code, limited, letters[0] == 'Y', s);
+		wanted = "";
+	} else if (memchr(letters, 'Y', n)) {
+		yuv = true;
+		limited |= range == DLBUF_RANGE_UNKNOWN;
+		/* With the identity Y, U and V are G, B and R. */
+		wanted = grey && code != IDENTITY + 1 ? "Y" : "YUV";
+	} else if (memchr(letters, 'H', n)) {
+		wanted = "HSV";
+		limited = false;
+		s->group.words = n;
+		s->group.turn = hue == DLBUF_HUE_180 ? 180 : 256;
 	}
-	yuv = memchr(letters, 'Y', n);
-	/* With the identity Y, U and V are G, B and R. */
-	grey &= code != IDENTITY + 1;
-	if (memchr(letters, 'H', n))
-		return no_pixels(f, "a hue cannot be scaled");
-	limited |= yuv && range == DLBUF_RANGE_UNKNOWN;
-	for (const char *c = !yuv ? "RGB" : grey ? "Y" : "YUV"; *c && !ret; c++)
+	for (const char *c = wanted; *c && !ret; c++)
 		ret = find_component(f, *c, s);
+	if (!ret && s->group.words)
+		find_places(s);
 	return ret ? ret : find_matrix(code, limited, yuv, s);
 }
 

@@ -30,15 +30,21 @@ static void pack_axis(struct program *g, uint32_t at, const struct axis *a)
 		       a->n * sizeof(*to));
 }
 
+/* Bit fields of words that the device reads itself. */
+static bool has_fields(const struct source *s)
+{
+	return s->view == DLBUF_VIEW_WORDS && !s->group.swapped;
+}
+
 static void pack(const struct dlbuf_prepare *p, struct program *g)
 {
 	const struct source *s = &p->source;
 	const struct axis *const axes[] = { &p->x[0], &p->x[1], &p->y[0], &p->y[1] };
-	bool odd = p->info.turn % 2;
+	bool odd = p->info.turn % 2, fields = has_fields(s);
 	uint32_t at[5] = { 0 };
 
 	*g = (struct program){
-		.bits = s->sample == SAMPLE_U8 ? 8 : 16,
+		.bits = s->group.bytes * 8,
 		.ncomponents = s->ncomponents, .nout = p->nout,
 		.store = p->store, .zero_point = p->zero_point,
 		.width = p->info.width, .height = p->info.height,
@@ -55,12 +61,12 @@ static void pack(const struct dlbuf_prepare *p, struct program *g)
 	for (uint32_t i = 0; i < s->ncomponents; i++) {
 		const struct component *c = &s->components[i];
 
-		g->components[i].first = c->first;
-		g->components[i].step = c->step;
+		g->components[i].first = fields ? 0 : c->first;
+		g->components[i].step = fields ? 1 : c->step;
 		g->components[i].x = at[c->fine];
 		g->components[i].y = at[2 + c->fine];
-		g->components[i].shift = s->shift;
-		g->components[i].mask = UINT32_MAX;
+		g->components[i].shift = c->shift;
+		g->components[i].mask = fields ? (1u << c->depth) - 1 : UINT32_MAX;
 	}
 	memcpy(g->matrix, p->values.matrix, sizeof(g->matrix));
 	memcpy(g->low, p->values.low, sizeof(g->low));
@@ -68,16 +74,32 @@ static void pack(const struct dlbuf_prepare *p, struct program *g)
 	memcpy(g->pad, p->pad, sizeof(g->pad));
 }
 
+/* Names frames that only the CPU prepares; NULL: of another kind. */
+static const char *left_to_cpu(const struct source *s)
+{
+	if (s->mosaic)
+		return "mosaics";
+	if (s->sample >= SAMPLE_F16)
+		return "frames of floats";
+	if (!s->group.words || has_fields(s))
+		return NULL;
+	if (s->group.turn)
+		return "HSV";
+	if (s->group.negative)
+		return "signed values";
+	return s->view == DLBUF_VIEW_PLANES ? "values that are not evenly spaced" :
+	       s->view == DLBUF_VIEW_ROWS ? "words in rows of bytes" : "big-endian words";
+}
+
 /* Makes a program. free() it. */
 static int make_program(struct dlbuf_prepare *p, struct program **out, size_t *size)
 {
-	const struct source *s = &p->source;
+	const char *left = left_to_cpu(&p->source);
 	uint64_t bytes = sizeof(struct program);
 	struct program *g;
 
-	if (s->mosaic || s->sample >= SAMPLE_F16)
-		return fail(-EOPNOTSUPP, "device %s prepares no %s, the CPU does", p->dev->name,
-			    s->mosaic ? "mosaics" : "frames of floats");
+	if (left)
+		return fail(-EOPNOTSUPP, "device %s prepares no %s, the CPU does", p->dev->name, left);
 	for (int i = 0; i < 2; i++) {
 		if ((uint64_t)p->x[i].taps * p->y[i].taps > PROGRAM_TAPS)
 			return fail(-EOPNOTSUPP, "a value is made of %u x %u samples, device %s "
@@ -183,6 +205,24 @@ static void add_bracket(struct program_run *run, struct import *imp, uint32_t ac
 		run->nbrackets++;
 }
 
+/* A device without fences waits for the run, which has to begin before the deadline. */
+static int wait_now(const struct program_run *run, uint64_t deadline_ns, int *before)
+{
+	bool event = false;
+	int ret;
+
+	for (uint32_t i = 0; i < run->nbrackets; i++)
+		event |= import_gives_event(run->brackets[i].imp);
+	if (!event || *before == -1)
+		return 0;
+	ret = dlbuf_fence_wait(*before, deadline_ns);
+	if (!ret)
+		ret = fence_check(*before);
+	close(*before);
+	*before = -1;
+	return ret;
+}
+
 /* Runs jobs after all that is pending. After a failure nothing runs. */
 static int submit(struct dlbuf_prepare *p, const struct program_job *jobs, uint32_t njobs,
 		  struct tensor *const list[], uint32_t n, uint64_t deadline_ns, int *before,
@@ -200,6 +240,8 @@ static int submit(struct dlbuf_prepare *p, const struct program_job *jobs, uint3
 		ret = before_any(list[i]) ? before_check(list[i], false) : 0;
 	if (!ret)
 		ret = pending_before(p->dev, uses, run->nbrackets, &wait, before);
+	if (!ret)
+		ret = wait_now(run, deadline_ns, before);
 	for (uint32_t i = 0; i < n; i++)
 		if (before_any(list[i]))
 			ret = before_told(list[i], ret, false);
@@ -279,13 +321,13 @@ int prepare_job(struct dlbuf_prepare *p, bool pack, DLManagedTensorVersioned *co
 		uint32_t plane = s->components[i < s->ncomponents ? i : 0].plane;
 
 		ret = find_source(p, list[plane], plane, (const char *)data[plane] -
-				  (const char *)planes[plane]->dl_tensor.data, pitches[plane],
+				  (const char *)list[plane]->imp->data, pitches[plane],
 				  &run->sources[i], &run->pitches[i]);
 		if (!ret)
 			add_bracket(run, run->sources[i].imp, DLBUF_READ);
 	}
 	if (!ret)
-		ret = find_out(p, list[n], image->data - (char *)out->dl_tensor.data,
+		ret = find_out(p, list[n], image->data - (char *)list[n]->imp->data,
 			       &image->steps, run);
 	for (uint32_t i = 0; i < 3 && !ret; i++)
 		if (prepare_same_buffer(&run->sources[i].imp->id, &run->out.imp->id) &&

@@ -16,7 +16,9 @@
 typedef float vf __attribute__((vector_size(LANES * 4), aligned(4)));
 typedef int32_t vi __attribute__((vector_size(LANES * 4), aligned(4)));
 typedef float v4 __attribute__((vector_size(16), aligned(4)));
+typedef int32_t i4 __attribute__((vector_size(16)));
 typedef uint8_t vb __attribute__((vector_size(16), aligned(1)));
+typedef uint16_t vw __attribute__((vector_size(16), aligned(2)));
 
 static inline vf vf_load(const float *p)
 {
@@ -56,6 +58,17 @@ static inline vi GATHER_WORDS(const uint16_t *row, const int32_t *at)
 		     words_at(row + at[3]) };
 }
 #endif
+
+/* The bytes of LANES places: by loads and shuffles, which are faster, where a table has them. */
+static inline vi bytes_at(const uint8_t *row, const int32_t *at, const uint8_t *shuffles)
+{
+#ifdef SPREAD
+	if (shuffles)
+		return SPREAD(row, at, shuffles);
+#endif
+	(void)shuffles;
+	return GATHER_BYTES(row, at);
+}
 
 /*
  * dst = or += a row, weighted. The compiler makes better vectors of these loops than of
@@ -99,8 +112,16 @@ static void blend(float *restrict dst, uint32_t n, const void *const rows[],
 	/* The rows have room behind them. */
 	n = (n + 7) & ~7u;
 	for (uint32_t k = 0; k < nrows; k++) {
-		if (sample == SAMPLE_F32 && k + 4 <= nrows) {
-			add_four(dst, rows + k, n, weights + k, !k);
+		if (sample == SAMPLE_F32 && k + 1 < nrows) {
+			/* In the place of a row that is not there: one of numbers, times 0. */
+			const void *four[4] = { rows[k], rows[k + 1], rows[k], rows[k] };
+			float w[4] = { weights[k], weights[k + 1] };
+
+			for (uint32_t j = 2; j < 4 && k + j < nrows; j++) {
+				four[j] = rows[k + j];
+				w[j] = weights[k + j];
+			}
+			add_four(dst, four, n, w, !k);
 			k += 3;
 		} else if (sample == SAMPLE_U8)
 			add_bytes(dst, rows[k], n, weights[k], 0, !k);
@@ -131,30 +152,100 @@ static void scale(float *restrict dst, const struct axis *axis, const int32_t *p
 	}
 }
 
+#if LANES == 8
+/* Each output's sum is a vector, in a register of its own. */
+#define EACH(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
+#define PAIRS(a, b) (__builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13) + \
+		     __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15))
+#define FOURS(a, b) (__builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13) + \
+		     __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15))
+
 static void scale_wide(float *restrict dst, const struct axis *axis, const float *row)
 {
-	size_t stride = axis->stride;
-	const float *w = axis->fours;
+	size_t stride = axis->stride, k;
+	const float *w = axis->groups;
+
+	for (uint32_t i = 0; i < axis->n; i += 8) {
+		const int32_t *first = axis->first + i;
+		vf low, high;
+#define BEGIN(j) const float *a##j = row + first[j]; vf s##j = { 0 };
+#define EIGHT(j) s##j += vf_load(a##j + k) * vf_load(w + 8 * j);
+#define FOUR(j) s##j += __builtin_shufflevector(*(const v4 *)(a##j + k) * *(const v4 *)(w + 4 * j), \
+						(v4){ 0 }, 0, 1, 2, 3, 4, 5, 6, 7);
+		EACH(BEGIN)
+		for (k = 0; k + 8 <= stride; k += 8, w += 64) {
+			EACH(EIGHT)
+		}
+		if (k < stride) {
+			EACH(FOUR)
+			w += 32;
+		}
+		low = FOURS(PAIRS(s0, s1), PAIRS(s2, s3));
+		high = FOURS(PAIRS(s4, s5), PAIRS(s6, s7));
+		*(vf *)(dst + i) = __builtin_shufflevector(low, high, 0, 1, 2, 3, 8, 9, 10, 11) +
+			__builtin_shufflevector(low, high, 4, 5, 6, 7, 12, 13, 14, 15);
+	}
+}
+#else
+static void scale_wide(float *restrict dst, const struct axis *axis, const float *row)
+{
+	size_t stride = axis->stride, k;
 
 	for (uint32_t i = 0; i < axis->n; i += 4) {
 		const int32_t *first = axis->first + i;
-		const float *a = row + first[0], *b = row + first[1], *c = row + first[2],
-			*d = row + first[3];
-		v4 sa = { 0 }, sb = sa, sc = sa, sd = sa, ab, cd;
+		/* Half of a group of 8 outputs. */
+		const float *w = axis->groups + (i & ~7u) * stride + (i & 4) * 8;
+		v4 s[4] = { { 0 } }, ab, cd;
 
-		for (size_t k = 0; k < stride; k += 4, w += 16) {
-			sa += *(const v4 *)(a + k) * *(const v4 *)w;
-			sb += *(const v4 *)(b + k) * *(const v4 *)(w + 4);
-			sc += *(const v4 *)(c + k) * *(const v4 *)(w + 8);
-			sd += *(const v4 *)(d + k) * *(const v4 *)(w + 12);
+		for (k = 0; k + 8 <= stride; k += 8, w += 64) {
+			for (int j = 0; j < 4; j++) {
+				const float *v = row + first[j] + k;
+
+				s[j] += *(const v4 *)v * *(const v4 *)(w + 8 * j);
+				s[j] += *(const v4 *)(v + 4) * *(const v4 *)(w + 8 * j + 4);
+			}
 		}
-		ab = __builtin_shufflevector(sa, sb, 0, 4, 1, 5) +
-			__builtin_shufflevector(sa, sb, 2, 6, 3, 7);
-		cd = __builtin_shufflevector(sc, sd, 0, 4, 1, 5) +
-			__builtin_shufflevector(sc, sd, 2, 6, 3, 7);
+		w -= (i & 4) * 4;
+		for (int j = 0; j < 4 && k < stride; j++)
+			s[j] += *(const v4 *)(row + first[j] + k) * *(const v4 *)(w + 4 * j);
+		ab = __builtin_shufflevector(s[0], s[1], 0, 4, 1, 5) +
+			__builtin_shufflevector(s[0], s[1], 2, 6, 3, 7);
+		cd = __builtin_shufflevector(s[2], s[3], 0, 4, 1, 5) +
+			__builtin_shufflevector(s[2], s[3], 2, 6, 3, 7);
 		*(v4 *)(dst + i) = __builtin_shufflevector(ab, cd, 0, 1, 4, 5) +
 			__builtin_shufflevector(ab, cd, 2, 3, 6, 7);
 	}
+}
+#endif
+
+/* A row that is kept: the values of a component, as floats. */
+static void split(float *restrict dst, const void *row, uint32_t n, int32_t step,
+		  enum sample sample, uint32_t shift)
+{
+	const uint8_t *bytes = row;
+	const uint16_t *words = row;
+	uint32_t i = 0;
+
+	/* The rows have room behind them. */
+	n = (n + 7) & ~7u;
+	if (sample == SAMPLE_U8 && step == 1)
+		add_bytes(dst, bytes, n, 1, 0, true);
+#ifdef SPREAD
+	int32_t at[LANES];
+	uint8_t how[LANES][4];
+
+	for (int32_t j = 0; j < LANES; j++) {
+		at[j] = j * step;
+		/* 128: no byte. */
+		memcpy(how[j], (const uint8_t[]){ (uint8_t)(j % 4 * step), 128, 128, 128 }, 4);
+	}
+	for (; i < n && sample == SAMPLE_U8 && step > 1; i += LANES)
+		*(vf *)(dst + i) = __builtin_convertvector(SPREAD(bytes + (size_t)i * step, at, how[0]), vf);
+#endif
+	for (; i < n && sample == SAMPLE_U8 && step > 1; i++)
+		dst[i] = bytes[(size_t)i * step];
+	for (; i < n && sample == SAMPLE_U16; i++)
+		dst[i] = (float)(words[(size_t)i * step] >> shift);
 }
 
 static void pick(float *restrict dst, const float *restrict row, uint32_t n, int32_t step)
@@ -180,20 +271,22 @@ static inline vf across(vi word, int at, int step, vf weight, bool two)
 }
 
 static inline void bilinear_of(float *restrict dst, float *restrict dst2, const struct axis *axis,
-			       const int32_t *places, const uint8_t *a, const uint8_t *b,
-			       float weight_b, int32_t step, bool two_taps, bool two_rows, bool pair)
+			       const int32_t *places, const uint8_t *shuffles, const uint8_t *a,
+			       const uint8_t *b, float weight_b, int32_t step, bool two_taps,
+			       bool two_rows, bool pair)
 {
 	uint32_t padded = (axis->n + 7) & ~7u;
 	const float *second = axis->weights + (two_taps ? padded : 0);
 
 	for (uint32_t i = 0; i < padded; i += LANES) {
-		vi word = GATHER_BYTES(a, places + i);
+		const uint8_t *how = shuffles ? shuffles + 4 * i : NULL;
+		vi word = bytes_at(a, places + i, how);
 		vf w = vf_load(second + i), v = across(word, 0, step, w, two_taps), v2 = v;
 
 		if (pair)
 			v2 = across(word, 1, 2, w, two_taps);
 		if (two_rows) {
-			word = GATHER_BYTES(b, places + i);
+			word = bytes_at(b, places + i, how);
 			v += (across(word, 0, step, w, two_taps) - v) * weight_b;
 			if (pair)
 				v2 += (across(word, 1, 2, w, two_taps) - v2) * weight_b;
@@ -265,12 +358,12 @@ static void bilinear_words(float *dst, float *dst2, const struct axis *axis, con
 }
 
 static void bilinear(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
-		     const uint8_t *a, const uint8_t *b, float weight_b, int32_t step)
+		     const uint8_t *shuffles, const uint8_t *a, const uint8_t *b, float weight_b, int32_t step)
 {
 #define CASE(taps, rows, pair, step_)							\
 	case (taps) * 4 + (rows) * 2 + (pair):						\
-		bilinear_of(dst, dst2, axis, places, a, b, weight_b, step_, taps, rows,	\
-			    pair);							\
+		bilinear_of(dst, dst2, axis, places, shuffles, a, b, weight_b, step_,	\
+			    taps, rows, pair);						\
 		break;
 	switch ((axis->taps > 1) * 4 + !!b * 2 + !!dst2) {
 	CASE(0, 0, 0, step)
@@ -343,130 +436,159 @@ static void colours(float *const out[], uint32_t nout, const float *const in[], 
 		colours_of(out, nout, in, 1, n, to);
 }
 
-/* Round half to even, saturated; x is far below 2^22. */
-static inline int32_t to_int(float x, float low, float high)
+/*
+ * Values of the tensor's type, in the low bits of each lane; the rest may be anything. Values for
+ * integers are inside their type less the zero point (plan.c): this rounds half to even.
+ */
+static inline vi to_bytes(vf x, int32_t zero_point)
 {
-	const float magic = 0x1.8p23f;
-	float y;
-	int32_t bits;
-
-	x = x > low ? x : low;
-	x = x < high ? x : high;
-	y = x + magic;
-	memcpy(&bits, &y, 4);
-	return bits - 0x4b400000;
+	return (vi)(x + 0x1.8p23f) + zero_point;
 }
 
-/* The zero point is added after rounding. */
-static inline uint32_t to_byte(float x, float low, float high, int32_t zero_point)
+static inline vi to_bfloats(vf x)
 {
-	return (uint32_t)(to_int(x, low, high) + zero_point) & 255;
+	return ((vi)x + 0x7fff + ((vi)x >> 16 & 1)) >> 16;
 }
 
-static inline uint16_t to_bfloat(float x)
+#ifndef TO_HALVES
+static inline vi TO_HALVES(vf x)
 {
-	uint32_t bits;
-
-	memcpy(&bits, &x, 4);
-	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-static inline uint16_t to_half(float x)
-{
-	uint32_t bits, sign, small;
-	float f;
-
-	memcpy(&bits, &x, 4);
-	sign = bits >> 16 & 0x8000;
-	bits &= 0x7fffffff;
+	vi sign = (vi)x >> 16 & 0x8000, bits = (vi)x & 0x7fffffff;
 	/* Below 2^-14: a sum whose last place is that of a subnormal rounds it. */
-	memcpy(&f, &bits, 4);
-	f += 0.5f;
-	memcpy(&small, &f, 4);
-	small -= 0x3f000000;
-	bits = bits < 0x38800000 ? small :
-		bits >= 0x477ff000 ? 0x7c00 : (bits - 0x38000000 + 0xfff + (bits >> 13 & 1)) >> 13;
-	return (uint16_t)(sign | bits);
+	vi small = (vi)((vf)bits + 0.5f) - 0x3f000000, is_small = bits < 0x38800000;
+	vi large = bits >= 0x477ff000;
+
+	bits = (bits - 0x38000000 + 0xfff + (bits >> 13 & 1)) >> 13;
+	bits = (small & is_small) | (bits & ~is_small);
+	return sign | (0x7c00 & large) | (bits & ~large);
+}
+#endif
+
+static inline vi to_words(vf x, enum store store)
+{
+	return store == STORE_F16 ? TO_HALVES(x) : to_bfloats(x);
 }
 
 /* Rows of the tensor's type; the steps between its values are rows.c's. */
 static void convert(void *restrict dst, const float *restrict row, uint32_t n, enum store store,
 		    int32_t zero_point)
 {
-	float low = (store == STORE_I8 ? -128 : 0) - zero_point;
-	float high = (store == STORE_I8 ? 127 : 255) - zero_point;
+	typedef uint16_t halves __attribute__((vector_size(LANES * 2), aligned(2)));
 	uint8_t *bytes = dst;
 	uint16_t *words = dst;
+	uint32_t bits;
+	float x;
 
 	n = (n + 7) & ~7u;
-	if (store <= STORE_I8)
-		for (uint32_t i = 0; i < n; i++)
-			bytes[i] = (uint8_t)to_byte(row[i], low, high, zero_point);
-	else if (store == STORE_F16)
-		for (uint32_t i = 0; i < n; i++)
-			words[i] = to_half(row[i]);
-	else
-		for (uint32_t i = 0; i < n; i++)
-			words[i] = to_bfloat(row[i]);
+	if (store == STORE_F16) {
+		for (uint32_t i = 0; i < n; i += LANES)
+			*(halves *)(words + i) = __builtin_convertvector(TO_HALVES(vf_load(row + i)),
+									 halves);
+		return;
+	}
+	/* The compiler makes better vectors of these loops by itself. */
+	for (uint32_t i = 0; i < n && store <= STORE_I8; i++) {
+		x = row[i] + 0x1.8p23f;
+		memcpy(&bits, &x, 4);
+		bytes[i] = (uint8_t)(bits + (uint32_t)zero_point);
+	}
+	for (uint32_t i = 0; i < n && store == STORE_BF16; i++) {
+		memcpy(&bits, row + i, 4);
+		words[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+	}
 }
 
-/*
- * The bytes of pixels: words that have a pixel's three, of which the fourth byte is stored too,
- * where the next pixel comes.
- */
-static void pixels(uint8_t *restrict dst, uint32_t *restrict words, const float *const rows[3],
-		   uint32_t n, float low, float high, int32_t zero_point)
+/* Two pixels of words of each vector's 4: dst has room for a third of a pixel behind them. */
+static inline void put_words(uint16_t *dst, i4 rg, i4 b)
 {
-	const float *restrict a = rows[0], *restrict b = rows[1], *restrict c = rows[2];
-	const bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
-	uint32_t i = 0, padded = (n + 7) & ~7u;
+	vw low = (vw)__builtin_shufflevector(rg, b, 0, 4, 1, 5);
+	vw high = (vw)__builtin_shufflevector(rg, b, 2, 6, 3, 7);
 
-	for (uint32_t j = 0; j < padded; j++) {
-		uint32_t r = to_byte(a[j], low, high, zero_point);
-		uint32_t g = to_byte(b[j], low, high, zero_point);
-		uint32_t l = to_byte(c[j], low, high, zero_point);
+	*(vw *)dst = __builtin_shufflevector(low, low, 0, 1, 2, 4, 5, 6, 6, 6);
+	*(vw *)(dst + 6) = __builtin_shufflevector(high, high, 0, 1, 2, 4, 5, 6, 6, 6);
+}
 
-		words[j] = little ? r | g << 8 | l << 16 : r << 24 | g << 16 | l << 8;
-	}
-#if defined(__SSSE3__) || defined(__aarch64__)
-	for (; i + 6 <= n; i += 4, dst += 12) {
-		vb v;
+/* Four pixels of bytes, and 4 bytes behind them. */
+static inline void put_bytes(uint8_t *dst, i4 rgb)
+{
+#ifdef SHUFFLES
+	vb v = (vb)rgb;
 
-		memcpy(&v, words + i, 16);
-		v = __builtin_shufflevector(v, v, 0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 0, 0, 0, 0);
-		memcpy(dst, &v, 16);
+	*(vb *)dst = __builtin_shufflevector(v, v, 0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 0, 0, 0, 0);
+#else
+	for (int j = 0; j < 4; j++) {
+		int32_t word = rgb[j];
+
+		memcpy(dst + 3 * j, &word, 4);
 	}
 #endif
-	for (; i + 4 < n; i += 4)
-		for (int j = 0; j < 4; j++, dst += 3)
-			memcpy(dst, words + i + j, 4);
-	for (; i < n; i++, dst += 3)
-		memcpy(dst, words + i, 3);
 }
 
-static void interleave(void *dst, const float *const rows[3], void *scratch, uint32_t n,
-		       enum store store, int32_t zero_point)
+/* LANES pixels; what is stored behind them is the next pixels' place. */
+static inline void put_pixels(char *dst, const float *const rows[3], uint32_t i, enum store store,
+			      int32_t zero_point)
+{
+	const bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+	vf a = vf_load(rows[0] + i), b = vf_load(rows[1] + i), c = vf_load(rows[2] + i);
+	vi x, y;
+	i4 parts[2][LANES / 4];
+
+	if (store <= STORE_I8) {
+		x = (to_bytes(a, zero_point) & 255) << (little ? 0 : 24);
+		x |= (to_bytes(b, zero_point) & 255) << (little ? 8 : 16);
+		x |= (to_bytes(c, zero_point) & 255) << (little ? 16 : 8);
+	} else {
+		x = to_words(a, store) & 0xffff;
+		y = to_words(b, store);
+		x = little ? x | y << 16 : x << 16 | (y & 0xffff);
+		y = to_words(c, store);
+		y = little ? y : y << 16;
+		memcpy(parts[1], &y, sizeof(y));
+	}
+	memcpy(parts[0], &x, sizeof(x));
+	for (int j = 0; j < LANES / 4; j++) {
+		if (store <= STORE_I8)
+			put_bytes((uint8_t *)dst + 12 * j, parts[0][j]);
+		else
+			put_words((uint16_t *)(void *)dst + 12 * j, parts[0][j], parts[1][j]);
+	}
+}
+
+static inline void pixels(char *dst, const float *const rows[3], uint32_t n, enum store store,
+			  int32_t zero_point)
+{
+	const size_t bytes = store <= STORE_I8 ? 3 : 6;
+	char last[(LANES + 2) * 6];
+	uint32_t i = 0;
+
+	for (; i + LANES + 1 < n; i += LANES)
+		put_pixels(dst + i * bytes, rows, i, store, zero_point);
+	for (; i < n; i += LANES) {
+		put_pixels(last, rows, i, store, zero_point);
+		memcpy(dst + i * bytes, last, (n - i < LANES ? n - i : LANES) * bytes);
+	}
+}
+
+static void interleave(void *dst, const float *const rows[3], uint32_t n, enum store store,
+		       int32_t zero_point)
 {
 	const float *a = rows[0], *b = rows[1], *c = rows[2];
 	float *to = dst;
 	uint32_t i = 0;
 
 	if (store <= STORE_I8) {
-		pixels(dst, scratch, rows, n, (store == STORE_I8 ? -128 : 0) - zero_point,
-		       (store == STORE_I8 ? 127 : 255) - zero_point, zero_point);
+		pixels(dst, rows, n, STORE_U8, zero_point);
 		return;
 	}
-	if (store != STORE_F32) {
-		uint16_t *words = scratch, *halves = dst;
-
-		for (uint32_t k = 0; k < 3; k++) {
-			convert(words, rows[k], n, store, 0);
-			for (uint32_t j = 0; j < n; j++)
-				halves[3 * j + k] = words[j];
-		}
+	if (store == STORE_F16) {
+		pixels(dst, rows, n, STORE_F16, 0);
 		return;
 	}
-	/* As above: the fourth value is the next pixel's place. */
+	if (store == STORE_BF16) {
+		pixels(dst, rows, n, STORE_BF16, 0);
+		return;
+	}
+	/* The fourth value is the next pixel's place. */
 	for (; i + 5 <= n; i += 4, to += 12) {
 		v4 x = *(const v4 *)(a + i), y = *(const v4 *)(b + i), z = *(const v4 *)(c + i);
 		v4 low = __builtin_shufflevector(x, y, 0, 4, 1, 5);
@@ -485,5 +607,5 @@ static void interleave(void *dst, const float *const rows[3], void *scratch, uin
 }
 
 const struct prepare_kernels KERNELS = {
-	blend, scale, scale_wide, pick, bilinear, bilinear_words, colours, convert, interleave,
+	blend, scale, scale_wide, pick, split, bilinear, bilinear_words, colours, convert, interleave,
 };

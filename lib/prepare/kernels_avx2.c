@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: MIT
-/* The inner loops for x86 with AVX2 and FMA; rows.c asks the processor. */
+/* The inner loops for x86 with AVX2, FMA and F16C; rows.c asks the processor. */
 #if defined(__x86_64__)
 #include <immintrin.h>
 
 #ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
 #else
-#pragma GCC target("avx2,fma")
+#pragma GCC target("avx2,fma,f16c")
 #endif
 
 #define LANES 8
+#define SHUFFLES
 #define KERNELS prepare_kernels_avx2
 #define GATHER(row, at) ((vf)_mm256_i32gather_ps(row, *(const __m256i *)(at), 4))
 #define GATHER_BYTES(row, at) \
 	((vi)_mm256_i32gather_epi32((const int *)(row), *(const __m256i *)(at), 1))
 #define GATHER_WORDS(row, at) \
 	((vi)_mm256_i32gather_epi32((const int *)(row), *(const __m256i *)(at), 2))
+#define HALF_ROW(p) _mm_loadu_si128((const __m128i *)(p))
+#define SPREAD(row, at, shuffles) \
+	((vi)_mm256_shuffle_epi8(_mm256_set_m128i(HALF_ROW((row) + (at)[4]), HALF_ROW((row) + (at)[0])), \
+				 _mm256_loadu_si256((const __m256i *)(shuffles))))
 #define CLAMP(x, low, high) \
 	((vf)_mm256_min_ps(_mm256_max_ps((__m256)(x), (__m256)(low)), (__m256)(high)))
+#define TO_HALVES(x) ((vi)_mm256_cvtepu16_epi32(_mm256_cvtps_ph((__m256)(x), 0)))
 #include "kernels.h"
 #ifdef __clang__
 #pragma clang attribute pop

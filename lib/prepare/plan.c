@@ -18,6 +18,8 @@
 /* Sides of frames: tables are as long. */
 #define FRAME_MAX (1 << 20)
 
+#define THREADS_MAX 64
+
 #define KNOWN_FLAGS (DLBUF_PREPARE_NHWC | DLBUF_PREPARE_TOP_LEFT | DLBUF_PREPARE_NO_ENLARGE | \
 		     DLBUF_PREPARE_FLIP_X | DLBUF_PREPARE_FLIP_Y | DLBUF_PREPARE_CUT_ROUND)
 
@@ -49,8 +51,9 @@ static int check_numbers(const struct dlbuf_prepare_opts *o)
 		{ "channels", (int)o->channels, 0, DLBUF_CHANNELS_GREY },
 		{ "colour.range", o->colour.range, 0, DLBUF_RANGE_FULL },
 		{ "colour.chroma_site", o->colour.chroma_site, 0, 6 },
+		{ "colour.hue", o->colour.hue, 0, DLBUF_HUE_256 },
 		{ "colour.reserved", o->colour.reserved[0] | o->colour.reserved[1], 0, 0 },
-		{ "reserved2", o->reserved2, 0, 0 }, { "reserved", o->reserved, 0, 0 },
+		{ "threads", o->threads, 0, THREADS_MAX }, { "reserved", o->reserved, 0, 0 },
 	};
 	int ret = 0;
 
@@ -376,6 +379,16 @@ int prepare_tables(struct dlbuf_prepare *p)
 	return prepare_scratch(p);
 }
 
+/* A value of an integer tensor inside its type less the zero point; others as they are. */
+static float saturated(const struct dlbuf_prepare *p, double x)
+{
+	double low = (p->store == STORE_I8 ? -128 : 0) - p->zero_point, high = low + 255;
+
+	if (p->store > STORE_I8)
+		return (float)x;
+	return (float)(x < low ? low : x > high ? high : x);
+}
+
 static void find_values(const struct dlbuf_prepare_opts *o, struct dlbuf_prepare *p)
 {
 	bool integer = p->store <= STORE_I8;
@@ -397,9 +410,9 @@ static void find_values(const struct dlbuf_prepare_opts *o, struct dlbuf_prepare
 
 			p->values.matrix[c][j] = (float)(m * 255 * gain + (j == 3 ? bias : 0));
 		}
-		p->values.low[c] = (float)(gain < 0 ? 255 * gain + bias : bias);
-		p->values.high[c] = (float)(gain < 0 ? bias : 255 * gain + bias);
-		p->pad[c] = (float)(o->pad[c] * gain + bias);
+		p->values.low[c] = saturated(p, gain < 0 ? 255 * gain + bias : bias);
+		p->values.high[c] = saturated(p, gain < 0 ? bias : 255 * gain + bias);
+		p->pad[c] = saturated(p, o->pad[c] * gain + bias);
 	}
 }
 
@@ -493,6 +506,8 @@ int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_frame *fra
 		device_ref(dev);
 	p->kernels = prepare_choose();
 	ret = plan_init(&f, &o, p);
+	if (!ret && o.threads > 1 && !p->program)
+		ret = prepare_threads_start(o.threads - 1, &p->threads);
 	if (ret) {
 		dlbuf_prepare_destroy(p);
 		return ret;
@@ -505,10 +520,13 @@ void dlbuf_prepare_destroy(struct dlbuf_prepare *p)
 {
 	if (!p)
 		return;
-	/* The copy has no reference of the device. */
-	if (p->crops)
+	/* The copy has no reference of the device, and shares the threads. */
+	if (p->crops) {
 		p->crops->dev = NULL;
+		p->crops->threads = NULL;
+	}
 	dlbuf_prepare_destroy(p->crops);
+	prepare_threads_end(p->threads);
 	for (int i = 0; i < 2; i++) {
 		free(p->x[i].memory);
 		free(p->y[i].memory);

@@ -247,7 +247,8 @@ static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 	const char *name = format_name(s->format);
 	int64_t rows = (s->height + f->vsub - 1) / f->vsub;
 	int64_t columns = (s->width + f->hsub - 1) / f->hsub, step;
-	int ndim = f->channels > 1 ? 3 : 2;
+	bool bytes = s->view == DLBUF_VIEW_ROWS;
+	int ndim = f->channels > 1 && !bytes ? 3 : 2;
 
 	if (!dl)
 		return fail(-EINVAL, "plane %u is NULL", i);
@@ -264,12 +265,14 @@ static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 			    prepare_dtype((DLDataType){ s->format->type, s->format->bits, 1 }).s);
 	if (!t->shape || !t->data)
 		return fail(-EINVAL, "the %s of plane %u is NULL", t->shape ? "data" : "shape", i);
-	if (t->ndim != ndim || t->shape[0] != rows || t->shape[1] != columns ||
+	/* Rows of bytes may have their padding. */
+	if (t->ndim != ndim || t->shape[0] != rows ||
+	    (bytes ? t->shape[1] < columns * f->channels : t->shape[1] != columns) ||
 	    (ndim == 3 && t->shape[2] != f->channels))
 		return fail(-EINVAL, "plane %u of %s has another shape than %lld x %lld values "
 			    "of %u", i, name, (long long)rows, (long long)columns, f->channels);
-	step = t->strides ? t->strides[0] : columns * f->channels;
-	if (t->strides && ((columns > 1 && t->strides[1] != f->channels) ||
+	step = t->strides ? t->strides[0] : ndim == 3 ? columns * f->channels : t->shape[1];
+	if (t->strides && ((columns > 1 && t->strides[1] != (bytes ? 1 : f->channels)) ||
 			   (ndim == 3 && t->strides[2] != 1)))
 		return fail(-EOPNOTSUPP, "the strides of plane %u are not rows of %s", i, name);
 	if (check_aligned(p, t, "a plane"))
@@ -540,6 +543,7 @@ static int prepare_batch(struct dlbuf_prepare *p, const struct dlbuf_frame *fram
 	/* A failure must not call it. A shared lease has a user until the pixels were read. */
 	if (!f.lease)
 		f.release = NULL;
+	import.view = p->source.view;
 	ret = dlbuf_import_frame(p->dev, &f, &import, tensors, &n);
 	if (ret)
 		return ret;

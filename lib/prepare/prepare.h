@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A plan: what to compute for each frame. plan.c makes it from the options, geometry.c the
- * places of the samples, colour.c the matrix; rows.c runs it on the CPU.
+ * places of the samples, colour.c the matrix; rows.c runs it on the CPU, threads.c on several.
  */
 #ifndef DLBUF_LIB_PREPARE_H
 #define DLBUF_LIB_PREPARE_H
@@ -22,8 +22,12 @@ struct axis {
 	uint32_t low, high;	/* the samples that the outputs read: [low, high) */
 	int32_t *first;		/* [n rounded up to 8] */
 	float *weights;		/* [taps][n rounded up to 8] */
-	float *fours;		/* the same: [n / 4][stride / 4][4 outputs][4 taps] */
-	uint32_t stride;	/* taps rounded up to 4, 0: fours is not made */
+	/*
+	 * The same for 8 outputs after the other: [stride / 8][8 outputs][8 taps], and
+	 * [8 outputs][4 taps] of the rest.
+	 */
+	float *groups;
+	uint32_t stride;	/* taps rounded up to 4, 0: groups is not made */
 	void *memory;		/* all are in it */
 	size_t room;		/* its bytes */
 };
@@ -34,6 +38,8 @@ struct component {
 	uint8_t first, step;	/* values of a row: the first sample, and to the next */
 	uint8_t hsub, vsub;	/* pixels per sample */
 	uint8_t fine;		/* 0: axes of luma, 1: of chroma */
+	uint8_t depth, shift;	/* its bits of a word */
+	uint8_t count, at[8];	/* of a group: how many it has, and which words they are */
 };
 
 /* Storage of the values of all planes. */
@@ -48,7 +54,19 @@ struct source {
 	enum sample sample;
 	uint8_t shift;			/* of SAMPLE_U16 */
 	bool mosaic;
-	bool floats;			/* made to rows of floats: mosaics, SAMPLE_F16 */
+	bool floats;			/* made to rows of floats: mosaics, groups, SAMPLE_F16 */
+	/*
+	 * Words of which rows.c makes evenly spaced values: bit fields, HSV, signed values. The
+	 * places of the components are among the values that are made.
+	 */
+	struct {
+		uint8_t words, bytes;	/* how many, and bytes of each; 0: as they are */
+		uint8_t values;		/* that are made of a group */
+		bool swapped;		/* against the processor's order */
+		bool negative;		/* two's complement: the middle of the range is 0 */
+		uint16_t turn;		/* of HSV: so many steps of the hue; 0: another format */
+	} group;
+	enum dlbuf_view view;		/* of the tensors */
 	char pattern[4];		/* of a mosaic: row 0, row 1 */
 	uint32_t width, height;		/* the visible picture, pixels */
 	uint32_t ncomponents;		/* 1 or 3 */
@@ -76,10 +94,22 @@ struct steps {
 /* From components to the tensor's values, before rounding. */
 struct values {
 	float matrix[3][4];
-	float low[3], high[3];	/* the values of 0 and 1, beyond which none is */
+	float low[3], high[3];	/* the values of 0 and 1, inside the type: none is beyond them */
 };
 
 struct prepare_kernels;
+struct prepare_threads;
+
+/* Memory of a band of rows of the scaled picture, which one thread computes. */
+struct band {
+	char *rows[DLBUF_MAX_PLANES];		/* the last rows of each plane */
+	int64_t *held[DLBUF_MAX_PLANES];	/* and their numbers */
+	const void **window;			/* the rows of one output row, and their weights */
+	float *weights;
+	float *blended, *in[3], *out[3];	/* rows */
+	void *converted, *fetched;
+	float *picked;
+};
 
 struct dlbuf_prepare {
 	struct dlbuf_device *dev;
@@ -99,21 +129,22 @@ struct dlbuf_prepare {
 	struct values values;
 	float pad[3];			/* in its values, before rounding */
 	int32_t zero_point;		/* of integers, added after rounding */
-	/* For each plane: the values that are read, the last rows, and the number of each row. */
+	/* For each plane: the values that are read, and how many of the last rows are kept. */
 	struct ring {
 		uint32_t begin, n, slots, axis;
+		uint32_t values;	/* of a row that is kept: n, or all runs */
 		size_t bytes;		/* of a row */
-		char *rows;
-		int64_t *held;
 		bool floats;		/* rows of floats: each is blended several times */
+		bool planar;		/* each component's values are a run in the row */
 		bool direct;		/* outputs are sums of samples, without a row of floats */
 	} rings[DLBUF_MAX_PLANES];
-	const void **window;			/* the rows of one output row, and their weights */
-	float *weights;
-	float *blended, *in[3], *out[3];	/* rows */
-	void *converted, *fetched;
-	float *picked;
+	uint32_t runs[3];			/* of each component: where its run begins */
 	int32_t *places[3];			/* of each component: the first value of a window */
+	/* Of 4 places: which of the 16 bytes from the first place on each has, and 3 behind; or NULL. */
+	uint8_t *shuffles[3];
+	struct band *bands;
+	uint32_t nbands;
+	struct prepare_threads *threads;	/* or NULL */
 	void *scratch;
 	size_t room;			/* its bytes */
 	const struct prepare_kernels *kernels;
@@ -161,7 +192,7 @@ double prepare_round(double x);		/* half to even */
 int prepare_axis(enum dlbuf_filter filter, double from, double length, uint32_t all,
 		 uint32_t begin, uint32_t n, uint32_t low, uint32_t high, struct axis *out);
 
-/* Finds the rows that prepare_rows() needs. -ENOMEM. */
+/* Finds the bands, and the rows that they need. -ENOMEM. */
 int prepare_scratch(struct dlbuf_prepare *p);
 
 /* An image of the tensor in memory: its first byte, and the steps in it. */
@@ -171,8 +202,19 @@ struct image {
 };
 
 /* Runs a plan on the CPU. planes are those of the visible picture. */
-void prepare_rows(struct dlbuf_prepare *p, const void *const planes[], const int64_t pitches[],
-		 const struct image *image);
+void prepare_rows(const struct dlbuf_prepare *p, const void *const planes[],
+		  const int64_t pitches[], const struct image *image);
+
+/* threads.c: starts n threads, which sleep. -ENOMEM. */
+int prepare_threads_start(uint32_t n, struct prepare_threads **out);
+/* Ends them; NULL does nothing. In a child of fork(), which does not have them, frees alone. */
+void prepare_threads_end(struct prepare_threads *t);
+/*
+ * Calls fn for 0..n - 1, on the threads and the caller's, and returns when all calls have. With
+ * t NULL, and in a child of fork(), on the caller's alone.
+ */
+void prepare_divide(struct prepare_threads *t, uint32_t n,
+		    void (*fn)(const void *data, uint32_t i), const void *data);
 
 /* device.c: loads the program. */
 int prepare_load(struct dlbuf_prepare *p);
@@ -201,19 +243,22 @@ struct prepare_kernels {
 	void (*scale)(float *dst, const struct axis *axis, const int32_t *places,
 		      const float *row, int32_t step);
 	/*
-	 * The same with axis->fours, of a row of numbers without gaps: reads up to 3 behind
+	 * The same with axis->groups, of a row of numbers without gaps: reads up to 3 behind
 	 * those that count, times 0.
 	 */
 	void (*scale_wide)(float *dst, const struct axis *axis, const float *row);
 	/* dst[i] = row[i * step]; reads up to 8 behind */
 	void (*pick)(float *dst, const float *row, uint32_t n, int32_t step);
+	/* The same of bytes or words, of which it reads up to 16 behind, or 7 steps. */
+	void (*split)(float *dst, const void *row, uint32_t n, int32_t step, enum sample sample,
+		      uint32_t shift);
 	/*
 	 * As scale(), of the weighted sum of two rows of bytes, or with b NULL of one, where the
 	 * axis has at most 2 taps and step at most 3. dst2, if not NULL, is of the component
-	 * one byte behind; step is 2 then.
+	 * one byte behind; step is 2 then. shuffles may be NULL; it reads up to 16 behind a place.
 	 */
 	void (*bilinear)(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
-			 const uint8_t *a, const uint8_t *b, float weight_b, int32_t step);
+			 const uint8_t *shuffles, const uint8_t *a, const uint8_t *b, float weight_b, int32_t step);
 	/* The same of words. step is 1, or 2 with dst2; b is not NULL with weight_b. */
 	void (*bilinear_words)(float *dst, float *dst2, const struct axis *axis,
 			       const int32_t *places, const uint16_t *a, const uint16_t *b,
@@ -221,11 +266,11 @@ struct prepare_kernels {
 	/* out[c][i] = matrix[c] * in[i], not beyond low[c] and high[c]; in has nin rows. */
 	void (*colours)(float *const out[], uint32_t nout, const float *const in[], uint32_t nin,
 			uint32_t n, const struct values *to);
-	/* Rounds n values to a type that is not float32. */
+	/* Rounds n values, inside the type less the zero point, to a type that is not float32. */
 	void (*convert)(void *dst, const float *row, uint32_t n, enum store store, int32_t zero_point);
-	/* dst[3 * i + c] = rows[c][i], of the tensor's type; scratch has room for a row. */
-	void (*interleave)(void *dst, const float *const rows[3], void *scratch, uint32_t n,
-			   enum store store, int32_t zero_point);
+	/* dst[3 * i + c] = rows[c][i], of the tensor's type. */
+	void (*interleave)(void *dst, const float *const rows[3], uint32_t n, enum store store,
+			   int32_t zero_point);
 };
 
 /* The code for this processor. */

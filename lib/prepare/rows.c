@@ -14,7 +14,7 @@
 /* __builtin_cpu_supports() would bring a constructor. */
 static bool has_avx2(void)
 {
-	const unsigned int needed = bit_FMA | bit_AVX | bit_OSXSAVE;
+	const unsigned int needed = bit_FMA | bit_AVX | bit_OSXSAVE | bit_F16C;
 	unsigned int a, b, c, d, low, high;
 
 	if (!__get_cpuid(1, &a, &b, &c, &d) || (c & needed) != needed)
@@ -81,7 +81,17 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 	r->n = end - begin;
 	r->slots = p->y[r->axis].taps;
 	r->floats = s->floats || r->slots > 3;
-	r->bytes = (size_t)r->n * (r->floats ? 4 : value_bytes(s->sample));
+	r->planar = r->floats && !s->floats && s->sample <= SAMPLE_U16;
+	r->values = r->planar ? 0 : r->n;
+	for (uint32_t i = 0; i < s->ncomponents && r->planar; i++) {
+		const struct axis *x = &p->x[s->components[i].fine];
+
+		if (s->components[i].plane != plane)
+			continue;
+		p->runs[i] = r->values;
+		r->values += (x->high - x->low + 7) & ~7u;
+	}
+	r->bytes = (size_t)r->values * (r->floats ? 4 : value_bytes(s->sample));
 	r->bytes = (r->bytes + 32 + 31) & ~(size_t)31;
 	r->direct = narrow;
 }
@@ -91,53 +101,94 @@ static size_t aligned(size_t n)
 	return (n + 31) & ~(size_t)31;
 }
 
-int prepare_scratch(struct dlbuf_prepare *p)
+/* The step of a component's values in a row that is kept. */
+static int32_t step_of(const struct dlbuf_prepare *p, const struct component *c)
 {
-	size_t widest = 0, total = 0, taps = 0, row = aligned((p->width + 8) * sizeof(float));
-	char *at;
+	return p->rings[c->plane].planar ? 1 : c->step;
+}
+
+/* Lays out the memory of a band from `at` on; returns its size. */
+static size_t band_init(const struct dlbuf_prepare *p, struct band *b, uintptr_t at)
+{
+	size_t widest = 0, taps = 0, row = aligned((p->width + 8) * sizeof(float));
+	uintptr_t begin = at;
 
 	for (uint32_t i = 0; i < p->source.nplanes; i++) {
-		struct ring *r = &p->rings[i];
+		const struct ring *r = &p->rings[i];
 
-		find_ring(p, i);
-		total += r->slots * r->bytes + aligned(r->slots * sizeof(*r->held));
+		b->rows[i] = (char *)at;
+		at += r->slots * r->bytes;
+		b->held[i] = (int64_t *)at;
+		at += aligned(r->slots * sizeof(**b->held));
 		widest = r->n > widest ? r->n : widest;
+		widest = r->values > widest ? r->values : widest;
 		taps = r->slots > taps ? r->slots : taps;
 	}
-	taps = aligned(taps * sizeof(*p->window));
+	taps = aligned(taps * sizeof(*b->window));
 	widest = aligned((widest + 8) * sizeof(float));
-	total += 3 * widest + 10 * row + 2 * taps;
+	b->window = (const void **)at;
+	b->weights = (float *)(at + taps);
+	at += 2 * taps;
+	b->converted = (void *)at;
+	at += row;
+	b->blended = (float *)at;
+	b->picked = (float *)(at + widest);
+	b->fetched = (void *)(at + 2 * widest);
+	at += 3 * widest;
+	for (uint32_t i = 0; i < 3; i++, at += 2 * row) {
+		b->in[i] = (float *)at;
+		b->out[i] = (float *)(at + row);
+	}
+	return at - begin;
+}
+
+/* Finds how 4 places are shuffled from 16 bytes. False: some of `reach` bytes are farther away. */
+static bool find_shuffles(const int32_t *places, uint32_t n, int reach, uint8_t *to)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		int32_t first = places[i] - places[i & ~3u];
+
+		if (first + reach > 15)
+			return false;
+		for (int k = 0; k < 4; k++)
+			*to++ = (uint8_t)((first + k) & 15);
+	}
+	return true;
+}
+
+int prepare_scratch(struct dlbuf_prepare *p)
+{
+	size_t total, each, row = aligned((p->width + 8) * sizeof(float));
+	struct band none;
+	char *at;
+
+	for (uint32_t i = 0; i < p->source.nplanes; i++)
+		find_ring(p, i);
+	p->nbands = p->opts.threads < p->height ? p->opts.threads : p->height;
+	p->nbands = p->nbands ? p->nbands : 1;
+	each = band_init(p, &none, 0);
+	total = p->nbands * (each + sizeof(*p->bands)) + 6 * row;
 	if (prepare_grow(&p->scratch, &p->room, total))
 		return -ENOMEM;
 	/* The bytes behind a row are read, not used. */
 	memset(p->scratch, 0, total);
 	at = p->scratch;
-	for (uint32_t i = 0; i < p->source.nplanes; i++) {
-		struct ring *r = &p->rings[i];
-
-		r->rows = at;
-		at += r->slots * r->bytes;
-		r->held = (int64_t *)at;
-		at += aligned(r->slots * sizeof(*r->held));
-	}
-	p->window = (const void **)at;
-	p->weights = (float *)(at + taps);
-	at += 2 * taps;
-	p->converted = at;
-	at += row;
-	p->blended = (float *)at;
-	p->picked = (float *)(at + widest);
-	p->fetched = at + 2 * widest;
-	at += 3 * widest;
-	for (uint32_t i = 0; i < 3; i++, at += 3 * row) {
+	for (uint32_t i = 0; i < 3; i++, at += 2 * row) {
 		const struct component *c = &p->source.components[i];
 
-		p->in[i] = (float *)at;
-		p->out[i] = (float *)(at + row);
-		p->places[i] = (int32_t *)(at + 2 * row);
-		for (uint32_t j = 0; i < p->source.ncomponents && j < (p->width + 7) / 8 * 8; j++)
-			p->places[i][j] = p->x[c->fine].first[j] * c->step;
+		p->places[i] = (int32_t *)(void *)at;
+		if (i >= p->source.ncomponents)
+			continue;
+		for (uint32_t j = 0; j < (p->width + 7) / 8 * 8; j++)
+			p->places[i][j] = p->x[c->fine].first[j] * step_of(p, c);
+		p->shuffles[i] = (uint8_t *)at + row;
+		if (!find_shuffles(p->places[i], (p->width + 7) / 8 * 8,
+				   paired(&p->source, i) ? 3 : c->step, p->shuffles[i]))
+			p->shuffles[i] = NULL;
 	}
+	p->bands = (struct band *)(void *)(at + p->nbands * each);
+	for (uint32_t i = 0; i < p->nbands; i++, at += each)
+		band_init(p, &p->bands[i], (uintptr_t)at);
 	return 0;
 }
 
@@ -190,6 +241,57 @@ static void demosaic(const struct dlbuf_prepare *p, float *dst, const char *data
 	}
 }
 
+static uint32_t word_at(const uint8_t *at, uint32_t bytes, bool swapped)
+{
+	uint32_t word = 0;
+
+	for (uint32_t i = 0; i < bytes; i++)
+		word |= (uint32_t)at[i] << 8 * (swapped ? bytes - 1 - i : i);
+	return word;
+}
+
+/* H, S and V of 8 bits to R, G and B of 0 to 255. */
+static void make_rgb(float *row, uint32_t n, float turn)
+{
+	for (const float *end = row + n; row < end; row += 3) {
+		float h = row[0] * 6 / turn, s = row[1] / 255, v = row[2];
+
+		/* Each of R, G and B is a trapezium over the circle of hues. */
+		for (int c = 0; c < 3; c++) {
+			float k = h + (float)(5 - 2 * c), d;
+
+			k -= (float)((int)(k / 6) * 6);
+			d = k < 4 - k ? k : 4 - k;
+			row[c] = v - v * s * (d < 0 ? 0 : d > 1 ? 1 : d);
+		}
+	}
+}
+
+/* Makes a row of values of n groups of words, whose first one is `first` of the plane's row. */
+static void unpack(const struct dlbuf_prepare *p, uint32_t plane, float *dst,
+		   const uint8_t *groups, uint32_t first, uint32_t n)
+{
+	const struct source *s = &p->source;
+	const struct ring *r = &p->rings[plane];
+	uint32_t bytes = s->group.bytes;
+
+	for (const struct component *c = s->components; c < s->components + s->ncomponents; c++) {
+		uint32_t mask = (1u << c->depth) - 1, flip = s->group.negative ? mask / 2 + 1 : 0;
+		int64_t at = c->first + (int64_t)first * s->group.values - r->begin;
+
+		for (uint32_t i = 0; i < n * c->count && c->plane == plane; i++, at += c->step) {
+			const uint8_t *word = groups + (i / c->count * s->group.words +
+							c->at[i % c->count]) * (size_t)bytes;
+
+			if (at >= 0 && at < r->n)
+				dst[at] = (float)((word_at(word, bytes, s->group.swapped) >> c->shift &
+						   mask) ^ flip);
+		}
+	}
+	if (s->group.turn)
+		make_rgb(dst, r->n, s->group.turn);
+}
+
 static void halves(float *dst, const uint16_t *from, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -222,43 +324,58 @@ static void make_finite(float *row, uint32_t n)
 }
 
 /* The values of a plane's row. The memory may be uncached, so it is read once, in order. */
-static const void *fetch(struct dlbuf_prepare *p, uint32_t plane, const void *data,
-			 int64_t pitch, int64_t row)
+static const void *fetch(const struct dlbuf_prepare *p, const struct band *b, uint32_t plane,
+			 const void *data, int64_t pitch, int64_t row)
 {
-	struct ring *r = &p->rings[plane];
+	const struct ring *r = &p->rings[plane];
 	uint32_t slot = (uint32_t)(row % r->slots);
-	char *dst = r->rows + slot * r->bytes;
+	char *dst = b->rows[plane] + slot * r->bytes;
 	uint32_t value = value_bytes(p->source.sample);
 	const char *from = (const char *)data + row * pitch + (size_t)r->begin * value;
-	bool convert = r->floats && !p->source.floats && p->source.sample != SAMPLE_F32;
 
-	if (r->held[slot] == row)
+	if (b->held[plane][slot] == row)
 		return dst;
-	r->held[slot] = row;
-	if (p->source.mosaic)
+	b->held[plane][slot] = row;
+	if (p->source.mosaic) {
 		demosaic(p, (float *)dst, data, pitch, row);
-	else if (p->source.sample == SAMPLE_F16)
+	} else if (p->source.group.words) {
+		uint32_t values = p->source.group.values, first = r->begin / values;
+		uint32_t n = (r->begin + r->n + values - 1) / values - first;
+		size_t bytes = (size_t)p->source.group.words * p->source.group.bytes;
+
+		memcpy(b->fetched, (const char *)data + row * pitch + first * bytes, n * bytes);
+		unpack(p, plane, (float *)dst, b->fetched, first, n);
+	} else if (p->source.sample == SAMPLE_F16) {
 		halves((float *)dst, (const uint16_t *)(const void *)from, r->n);
-	else
-		memcpy(convert ? p->fetched : dst, from, (size_t)r->n * value);
-	if (convert)
-		p->kernels->blend((float *)dst, r->n, (const void *[]){ p->fetched },
-				  (const float[]){ 1 }, 1, p->source.sample, p->source.shift);
+	} else {
+		memcpy(r->planar ? b->fetched : dst, from, (size_t)r->n * value);
+	}
+	for (uint32_t i = 0; i < p->source.ncomponents && r->planar; i++) {
+		const struct component *c = &p->source.components[i];
+		const struct axis *x = &p->x[c->fine];
+		size_t at = c->first + (size_t)x->low * c->step - r->begin;
+
+		if (c->plane == plane)
+			p->kernels->split((float *)(void *)dst + p->runs[i],
+					  (const char *)b->fetched + at * value, x->high - x->low,
+					  c->step, p->source.sample, p->source.shift);
+	}
 	if (p->source.sample >= SAMPLE_F16)
 		make_finite((float *)dst, r->n);
 	return dst;
 }
 
 /* The components of one plane, for output row y. */
-static void plane_row(struct dlbuf_prepare *p, const struct prepare_kernels *k, uint32_t plane,
+static void plane_row(const struct dlbuf_prepare *p, const struct band *b, uint32_t plane,
 		      const void *data, int64_t pitch, uint32_t y)
 {
+	const struct prepare_kernels *k = p->kernels;
 	const struct source *s = &p->source;
 	const struct ring *r = &p->rings[plane];
 	const struct axis *axis = &p->y[r->axis];
 	uint32_t padded = (axis->n + 7) & ~7u, nrows = 0;
-	const void **rows = p->window;
-	float *weights = p->weights;
+	const void **rows = b->window;
+	float *weights = b->weights;
 	/* A sample whose weight is 0 does not count; a product could be NaN. */
 	bool numbers = s->sample < SAMPLE_F16;
 
@@ -267,40 +384,42 @@ static void plane_row(struct dlbuf_prepare *p, const struct prepare_kernels *k, 
 
 		if (!w)
 			continue;
-		rows[nrows] = fetch(p, plane, data, pitch, axis->first[y] + i);
+		rows[nrows] = fetch(p, b, plane, data, pitch, axis->first[y] + i);
 		weights[nrows++] = w;
 	}
 	if (!r->direct)
-		k->blend(p->blended, r->n, rows, weights, nrows,
+		k->blend(b->blended, r->values, rows, weights, nrows,
 			 r->floats ? SAMPLE_F32 : s->sample, s->shift);
 	for (uint32_t i = 0; i < s->ncomponents; i++) {
 		const struct component *c = &s->components[i];
 		const struct axis *x = &p->x[c->fine];
-		int64_t at = (int64_t)c->first - r->begin;
+		int64_t at = r->planar ? (int64_t)p->runs[i] - x->low : (int64_t)c->first - r->begin;
+		int32_t step = step_of(p, c);
 		bool pair = paired(s, i), swapped = pair && c[1].first < c->first;
-		float *dst = p->in[i + swapped], *dst2 = pair ? p->in[i + !swapped] : NULL;
+		float *dst = b->in[i + swapped], *dst2 = pair ? b->in[i + !swapped] : NULL;
 		float below = nrows > 1 ? weights[1] : 0;
 		const void *two[2] = { NULL };
 
 		if (c->plane != plane)
 			continue;
 		if (!r->direct && x->stride && numbers) {
-			const float *row = p->blended + at;
+			const float *row = b->blended + at;
 
-			if (c->step > 1) {
-				k->pick(p->picked, row + (size_t)x->low * c->step, x->high - x->low,
-					c->step);
-				row = p->picked - x->low;
+			if (step > 1) {
+				k->pick(b->picked, row + (size_t)x->low * c->step, x->high - x->low,
+					step);
+				row = b->picked - x->low;
 			}
-			k->scale_wide(p->in[i], x, row);
+			k->scale_wide(b->in[i], x, row);
 		} else if (!r->direct) {
-			k->scale(p->in[i], x, p->places[i], p->blended + at, c->step);
+			k->scale(b->in[i], x, p->places[i], b->blended + at, step);
 		} else {
 			for (uint32_t j = 0; j < nrows && j < 2; j++)
 				two[j] = (const char *)rows[j] +
 					(at - swapped) * value_bytes(s->sample);
 			if (s->sample == SAMPLE_U8)
-				k->bilinear(dst, dst2, x, p->places[i], two[0], two[1], below, c->step);
+				k->bilinear(dst, dst2, x, p->places[i], p->shuffles[i], two[0], two[1],
+					    below, c->step);
 			else
 				k->bilinear_words(dst, dst2, x, p->places[i], two[0], two[1], below,
 						  s->shift);
@@ -309,14 +428,20 @@ static void plane_row(struct dlbuf_prepare *p, const struct prepare_kernels *k, 
 	}
 }
 
+/* The first of n rows that band b computes; the band behind the last one: n. */
+static uint32_t band_begin(const struct dlbuf_prepare *p, const struct band *b, uint32_t n)
+{
+	return (uint32_t)((uint64_t)n * (b - p->bands) / p->nbands);
+}
+
 /* Stores a row of the tensor's values, step elements apart. */
-static void store(struct dlbuf_prepare *p, char *dst, int64_t step, const float *row, uint32_t n)
+static void store(const struct dlbuf_prepare *p, const struct band *b, char *dst, int64_t step, const float *row, uint32_t n)
 {
 	const void *from = row;
 
 	if (p->store != STORE_F32) {
-		p->kernels->convert(p->converted, row, n, p->store, p->zero_point);
-		from = p->converted;
+		p->kernels->convert(b->converted, row, n, p->store, p->zero_point);
+		from = b->converted;
 	}
 	if (step == 1)
 		memcpy(dst, from, (size_t)n * store_bytes(p->store));
@@ -331,24 +456,30 @@ static void store(struct dlbuf_prepare *p, char *dst, int64_t step, const float 
 			((float *)(void *)dst)[i * step] = row[i];
 }
 
-/* Fills w x h places of the tensor from x, y with the colour of the bars. */
-static void fill(struct dlbuf_prepare *p, const struct image *image, uint32_t x, uint32_t y,
-		 uint32_t w, uint32_t h)
+/*
+ * Fills w x h places of the tensor from x, y with the colour of the bars: each band its part of
+ * the rows.
+ */
+static void fill(const struct dlbuf_prepare *p, const struct band *b, const struct image *image,
+		 uint32_t x, uint32_t y, uint32_t w, uint32_t h)
 {
 	const struct steps *st = &image->steps;
 	uint32_t bytes = store_bytes(p->store), most = p->width;
 	/* Rows without gaps are copies of the first. */
 	bool pixels = st->channel == 1 && st->x == (int64_t)p->nout;
 	bool copied = pixels || st->x == 1;
+	uint32_t first_row = band_begin(p, b, h);
 
+	h = band_begin(p, b + 1, h) - first_row;
+	y += first_row;
 	for (uint32_t c = 0; c < p->nout && w && h; c++) {
 		for (uint32_t i = 0; i < most; i++)
-			p->out[0][i] = p->pad[c];
+			b->out[0][i] = p->pad[c];
 		for (uint32_t j = 0; j < (copied ? 1 : h); j++) {
 			for (uint32_t i = 0; i < w; i += most) {
 				int64_t at = c * st->channel + (y + j) * st->y + (x + i) * st->x;
 
-				store(p, image->data + at * bytes, st->x, p->out[0],
+				store(p, b, image->data + at * bytes, st->x, b->out[0],
 				      w - i < most ? w - i : most);
 			}
 		}
@@ -361,15 +492,26 @@ static void fill(struct dlbuf_prepare *p, const struct image *image, uint32_t x,
 	}
 }
 
-void prepare_rows(struct dlbuf_prepare *p, const void *const planes[], const int64_t pitches[],
-		  const struct image *image)
+/* One frame, for all bands. */
+struct work {
+	const struct dlbuf_prepare *p;
+	const void *const *planes;
+	const int64_t *pitches;
+	const struct image *image;
+};
+
+static void band_run(const void *data, uint32_t index)
 {
+	const struct work *work = data;
+	const struct dlbuf_prepare *p = work->p;
+	const struct image *image = work->image;
+	const struct band *b = &p->bands[index];
 	const struct prepare_kernels *k = p->kernels;
 	const struct steps *st = &image->steps;
 	bool odd = p->info.turn % 2;
 	uint32_t w = odd ? p->height : p->width, h = odd ? p->width : p->height;
 	uint32_t x0 = p->info.left > 0 ? p->info.left : 0, y0 = p->info.top > 0 ? p->info.top : 0;
-	uint32_t bytes = store_bytes(p->store);
+	uint32_t bytes = store_bytes(p->store), end = band_begin(p, b + 1, p->height);
 	/* Steps from one output to the next, before the turn. */
 	int64_t sx = p->back_x ? -st->x : st->x, sy = p->back_y ? -st->y : st->y;
 	int64_t base = (x0 + (p->back_x ? w - 1 : 0)) * st->x + (y0 + (p->back_y ? h - 1 : 0)) * st->y;
@@ -379,28 +521,36 @@ void prepare_rows(struct dlbuf_prepare *p, const void *const planes[], const int
 
 	for (uint32_t i = 0; i < p->source.nplanes; i++)
 		for (uint32_t j = 0; j < p->rings[i].slots; j++)
-			p->rings[i].held[j] = -1;
-	fill(p, image, 0, 0, p->info.width, y0);
-	fill(p, image, 0, y0 + h, p->info.width, p->info.height - y0 - h);
-	fill(p, image, 0, y0, x0, h);
-	fill(p, image, x0 + w, y0, p->info.width - x0 - w, h);
-	for (uint32_t y = 0; y < p->height; y++) {
+			b->held[i][j] = -1;
+	fill(p, b, image, 0, 0, p->info.width, y0);
+	fill(p, b, image, 0, y0 + h, p->info.width, p->info.height - y0 - h);
+	fill(p, b, image, 0, y0, x0, h);
+	fill(p, b, image, x0 + w, y0, p->info.width - x0 - w, h);
+	for (uint32_t y = band_begin(p, b, p->height); y < end; y++) {
 		float *out[3];
 
 		for (uint32_t i = 0; i < p->source.nplanes; i++)
 			if (p->rings[i].slots)
-				plane_row(p, k, i, planes[i], pitches[i], y);
+				plane_row(p, b, i, work->planes[i], work->pitches[i], y);
 		for (uint32_t c = 0; c < p->nout; c++)
-			out[c] = !plain ? p->out[c] : (float *)(void *)image->data + base +
+			out[c] = !plain ? b->out[c] : (float *)(void *)image->data + base +
 				c * st->channel + y * across;
-		k->colours(out, p->nout, (const float *const *)p->in, p->source.ncomponents,
+		k->colours(out, p->nout, (const float *const *)b->in, p->source.ncomponents,
 			   p->width, &p->values);
 		if (pixels)
 			k->interleave(image->data + (base + y * across) * bytes,
-				      (const float *const *)p->out, p->converted, p->width,
-				      p->store, p->zero_point);
+				      (const float *const *)b->out, p->width, p->store,
+				      p->zero_point);
 		for (uint32_t c = 0; c < p->nout && !plain && !pixels; c++)
-			store(p, image->data + (base + c * st->channel + y * across) * bytes, along,
-			      p->out[c], p->width);
+			store(p, b, image->data + (base + c * st->channel + y * across) * bytes,
+			      along, b->out[c], p->width);
 	}
+}
+
+void prepare_rows(const struct dlbuf_prepare *p, const void *const planes[],
+		  const int64_t pitches[], const struct image *image)
+{
+	const struct work work = { p, planes, pitches, image };
+
+	prepare_divide(p->threads, p->nbands, band_run, &work);
 }

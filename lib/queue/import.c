@@ -225,6 +225,10 @@ static void free_memory(struct queue_memory *m)
 
 	queue_work_put(dev, m->begun);
 	dev->ops->free(m);
+#ifdef CONFIG_PREPARE_QUEUE
+	if (m->program)
+		queue_program_free(m->program);
+#endif
 	if (m->staging)
 		dev->ops->free_host(dev, m->staging);
 	if (m->map)
@@ -265,19 +269,32 @@ static void prepare(struct queue_memory *m)
 	pthread_mutex_init(&m->order_lock, NULL);
 }
 
+struct queue_memory *queue_memory_new(struct queue_device *dev, uint64_t bytes)
+{
+	struct import *imp = import_new(&dev->base);
+	struct queue_memory *m = imp ? queue_memory_of(imp) : NULL;
+
+	if (!m)
+		return NULL;
+	prepare(m);
+	imp->bytes = bytes;
+	/* Nobody exports it. */
+	m->copied = true;
+	return m;
+}
+
 void queue_staging_drop(struct queue_memory *m)
 {
-	struct import *imp = import_new(m->base.dev);
+	struct queue_memory *own = queue_memory_new(m->dev, 0);
 
-	if (!imp) {
+	if (!own) {
 		/* It is freed with the import. */
 		forget_failure();
 		return;
 	}
-	prepare(queue_memory_of(imp));
-	queue_memory_of(imp)->staging = m->staging;
+	own->staging = m->staging;
 	m->staging = NULL;
-	import_destroy(imp);
+	import_destroy(&own->base);
 }
 
 /* All but the import, which a failed one leaves to be used again. */

@@ -27,12 +27,26 @@
 struct queue_function;
 struct queue_device;
 struct queue_memory;
+struct queue_program;
 struct queue_work;
 
 /* A range of device addresses. */
 struct queue_range {
 	uintptr_t base;
 	uint64_t bytes;
+};
+
+/*
+ * One run of lib/prepare/kernel.h, whose arguments these are, in the order of `sources`, `out`,
+ * `tables`, `run`: addresses, or with dev->opaque handles.
+ */
+struct queue_launch {
+	uintptr_t sources[3], out, tables;
+	struct {
+		uint32_t at[3], pitches[3];
+		uint32_t to, step_x, step_y, step_channel;
+	} run;
+	uint32_t width, height;		/* of the tensor; an item for each pixel, or more */
 };
 
 /* Changes made by enter(), for leave() to undo. */
@@ -214,6 +228,18 @@ struct queue_ops {
 	int (*semaphore_use)(struct queue_device *dev, void *stream,
 			     void *semaphore, uint64_t value, bool signals);
 
+	/*
+	 * Kernels of lib/prepare/kernel.h: kernel_create() gives one to a program, which uses
+	 * it on one thread at a time. The code is compiled once for a device, and freed by
+	 * destroy(). -EOPNOTSUPP: the device cannot run it. kernel_launch() puts a run on a
+	 * stream of stream_create(); after a failure nothing of it is there. Absent
+	 * kernel_destroy(): there is nothing to free.
+	 */
+	int (*kernel_create)(struct queue_device *dev, void **kernel);
+	void (*kernel_destroy)(struct queue_device *dev, void *kernel);
+	int (*kernel_launch)(struct queue_device *dev, void *kernel, void *stream,
+			     const struct queue_launch *launch);
+
 	/* Frees the device, which nothing uses any more. Required. */
 	void (*destroy)(struct queue_device *dev);
 };
@@ -315,6 +341,7 @@ struct queue_memory {
 	void *map;		/* of the dma-buf, or of the memfd behind it */
 	void *staging;		/* pinned memory for path `copy` */
 	struct bridge_buffer *buffer;	/* for path `bridge` */
+	struct queue_program *program;	/* whose tables it has; freed with them */
 	/* Filled in by the backend. */
 	uintptr_t data;
 	void *handle;
@@ -530,6 +557,9 @@ void queue_try_direct(struct queue_device *dev);
 /* Whether the import and the mapping of its dma-buf have the same memory. */
 int queue_try_memory(struct queue_memory *m, const struct trial_buffer *t, bool *shares);
 
+/* Memory of the library's own, without a dma-buf; NULL: there is none. For import_destroy(). */
+struct queue_memory *queue_memory_new(struct queue_device *dev, uint64_t bytes);
+
 /* Frees m->staging, now or later. */
 void queue_staging_drop(struct queue_memory *m);
 
@@ -553,6 +583,30 @@ int queue_release(struct import *imp, uint32_t access, void *handle, int *fence,
 int queue_wait(struct import *imp, uint32_t access, uint64_t deadline_ns);
 int queue_pending(struct import *imp, uint32_t access, int *fd);
 int queue_drain(struct dlbuf_device *dev, uint64_t deadline_ns);
+
+/*
+ * The same with the device entered, and on a stream. After queue_end_on() of memory that is
+ * `copied`, the caller calls queue_access_over(). end: as for backend->release(); without
+ * `fence`, no sync_file is made.
+ */
+int queue_begin_on(struct queue_memory *m, uint32_t access, void *stream, int fence);
+int queue_end_on(struct queue_memory *m, uint32_t access, void *stream, int *fence, int *end);
+
+/* ---------------------------------------------------------------- program.c */
+
+int queue_program_load(struct dlbuf_device *dev, const struct program *p, size_t bytes,
+		       void **program);
+int queue_program_run(void *program, const struct program_run *run, int fence, int *done);
+void queue_program_drop(void *program);
+
+/* With the tables, when nothing uses them any more. */
+void queue_program_free(struct queue_program *program);
+
+/* For QUEUE_BACKEND(), of backends with kernel_create(). */
+#define QUEUE_PROGRAMS				\
+	.program_load = queue_program_load,	\
+	.program_run = queue_program_run,	\
+	.program_drop = queue_program_drop,
 
 /* ---------------------------------------------------------------- the engine's own
  * Callers have entered the device. */

@@ -29,15 +29,10 @@ int queue_stream(struct dlbuf_device *base, void *handle, bool ends)
 	return ends && __atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE) ? 0 : ret;
 }
 
-static int acquire_on(struct queue_memory *m, uint32_t access, void *handle,
-		      int fence)
+int queue_begin_on(struct queue_memory *m, uint32_t access, void *stream, int fence)
 {
-	void *stream;
 	int ret;
 
-	ret = queue_find_stream(m->dev, handle, false, &stream);
-	if (ret)
-		return ret;
 	/* The flush has to come after the fence's work, and no stream can flush. */
 	if (m->flushes) {
 		ret = dlbuf_fence_wait(fence, 0);
@@ -53,6 +48,7 @@ int queue_acquire(struct import *imp, uint32_t access, void *handle, int fence)
 {
 	struct queue_memory *m = queue_memory_of(imp);
 	struct queue_scope scope;
+	void *stream;
 	int ret;
 
 	if (is_no_order(m->dev, handle))
@@ -65,7 +61,9 @@ int queue_acquire(struct import *imp, uint32_t access, void *handle, int fence)
 	ret = queue_enter(m->dev, &scope);
 	if (ret)
 		return ret;
-	ret = acquire_on(m, access, handle, fence);
+	ret = queue_find_stream(m->dev, handle, false, &stream);
+	if (!ret)
+		ret = queue_begin_on(m, access, stream, fence);
 	queue_leave(m->dev, &scope);
 	return ret;
 }
@@ -74,8 +72,7 @@ int queue_acquire(struct import *imp, uint32_t access, void *handle, int fence)
  * Sets *fence to a sync_file, or to -1 if there is none. Sets *end to an eventfd of
  * the device's own event, unless end is NULL.
  */
-static int release_on(struct queue_memory *m, uint32_t access, void *stream,
-		      int *fence, int *end)
+int queue_end_on(struct queue_memory *m, uint32_t access, void *stream, int *fence, int *end)
 {
 	struct queue_device *dev = m->dev;
 	bool writes = m->copied && access & DLBUF_WRITE;
@@ -136,7 +133,7 @@ static int release(struct queue_memory *m, uint32_t access, void *handle,
 		return release_unordered(m, access);
 	ret = queue_find_stream(m->dev, handle, true, &stream);
 	if (!ret)
-		return release_on(m, access, stream, fence, end);
+		return queue_end_on(m, access, stream, fence, end);
 	if (m->passes)
 		queue_access_over(m);
 	if (__atomic_load_n(&m->dev->lost, __ATOMIC_ACQUIRE))

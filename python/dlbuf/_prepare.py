@@ -65,6 +65,9 @@ class PrepareOptions(TypedDict, total=False):
     and pad, the colour of the bars (0 to 255, before scale and mean), are a number or
     one for each channel. quant: (scale, zero_point) of integers, as in ONNX.
 
+    threads: 1 to 64, which share the rows of a frame on the CPU, with the same result;
+    the caller's thread is one of them, and a plan keeps the others.
+
     >>> options: dlbuf.PrepareOptions = {"size": 224, "fit": "crop"}
     """
 
@@ -93,6 +96,7 @@ class PrepareOptions(TypedDict, total=False):
     std: Numbers
     pad: Numbers
     quant: tuple[float, int]
+    threads: int
 
 
 _IMAGENET: dict[str, Any] = {"mean": (0.485, 0.456, 0.406),
@@ -240,7 +244,7 @@ def _parse(given: dict[str, Any]) -> tuple[Any, ...]:
             _whole("turn", get("turn", 0), 0, 3), pct,
             _word("filter", get("filter", "bilinear"), _FILTERS), flags,
             values("pad", 0), channels, str(dtype), scale, values("mean", 0), std, quant[0],
-            int(quant[1]), bytes(colour) + bytes(2), scaled)
+            int(quant[1]), bytes(colour) + bytes(2), scaled, number("threads", 64))
 
 
 def _dtype(x: Any) -> DType:

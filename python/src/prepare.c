@@ -24,7 +24,7 @@ static int parse_opts(PyObject *args, struct dlbuf_prepare_opts *o)
 	Py_ssize_t bytes;
 
 	*o = (struct dlbuf_prepare_opts){ .size = sizeof(*o) };
-	if (!PyArg_ParseTuple(args, "(dddd)IIIIIIKKIIdII(ddd)IOd(ddd)(ddd)diy#(II)",
+	if (!PyArg_ParseTuple(args, "(dddd)IIIIIIKKIIdII(ddd)IOd(ddd)(ddd)diy#(II)I",
 			      &o->crop_x, &o->crop_y, &o->crop_width, &o->crop_height,
 			      &o->rule, &o->fit, &o->width, &o->height, &o->shortest,
 			      &o->longest, &min_pixels, &max_pixels, &o->multiple, &o->turn,
@@ -32,7 +32,7 @@ static int parse_opts(PyObject *args, struct dlbuf_prepare_opts *o)
 			      &o->pad[2], &o->channels, &dtype, &o->scale, &o->mean[0],
 			      &o->mean[1], &o->mean[2], &o->std[0], &o->std[1], &o->std[2],
 			      &o->quant_scale, &o->zero_point, &colour, &bytes,
-			      &o->scaled_width, &o->scaled_height) ||
+			      &o->scaled_width, &o->scaled_height, &o->threads) ||
 	    parse_dtype(dtype, &o->dtype))
 		return -1;
 	if (bytes != (Py_ssize_t)sizeof(o->colour))

@@ -498,6 +498,8 @@ static void (*const destroy[FAKE_KINDS])(struct object *o) = {
 	[FAKE_MEMORY] = memory_free,
 	[FAKE_EVENT] = unmake,
 	[FAKE_SEMAPHORE] = semaphore_free,
+	[FAKE_PROGRAM] = unmake,
+	[FAKE_KERNEL] = unmake,
 };
 
 const struct rules rules = {

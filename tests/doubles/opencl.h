@@ -75,6 +75,8 @@ enum fake_kind {
 	FAKE_MEMORY,		/* until it is destroyed, so after its commands */
 	FAKE_EVENT,
 	FAKE_SEMAPHORE,
+	FAKE_PROGRAM,
+	FAKE_KERNEL,
 	FAKE_KINDS
 };
 
@@ -139,6 +141,10 @@ typedef struct fake_opencl *(*fake_opencl_fn)(bool reset);
 	X(EnqueueReadBuffer) X(EnqueueWriteBuffer)			\
 	X(EnqueueCopyBuffer) X(EnqueueFillBuffer)			\
 	X(EnqueueMapBuffer) X(EnqueueUnmapMemObject)			\
+	X(CreateProgramWithSource) X(BuildProgram)			\
+	X(GetProgramBuildInfo) X(RetainProgram) X(ReleaseProgram)	\
+	X(CreateKernel) X(SetKernelArg) X(RetainKernel)			\
+	X(ReleaseKernel) X(EnqueueNDRangeKernel)			\
 	X(Flush) X(Finish)						\
 	X(GetExtensionFunctionAddressForPlatform)
 

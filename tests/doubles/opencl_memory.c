@@ -452,11 +452,8 @@ static void look_at_host(struct memory *m, size_t offset, size_t bytes,
 		memset(m->dirty + offset, 1, bytes);
 }
 
-/* Checks that the device may use the bytes of a buffer now. Returns them, or NULL. */
-static uint8_t *device_bytes(struct event *e, unsigned int i, bool writes)
+uint8_t *memory_bytes(struct memory *m, size_t offset, size_t bytes, bool writes)
 {
-	struct memory *m = e->memories[i];
-
 	check_acquired(m);
 	for (size_t k = 0; k < ARRAY_SIZE(m->maps); k++)
 		if (m->maps[k].begun && (writes || m->maps[k].flags &
@@ -470,8 +467,13 @@ static uint8_t *device_bytes(struct event *e, unsigned int i, bool writes)
 	}
 	if (!host_is_there(m))
 		return NULL;
-	look_at_host(m, e->offsets[i], e->bytes, writes);
-	return m->bytes + e->offsets[i];
+	look_at_host(m, offset, bytes, writes);
+	return m->bytes + offset;
+}
+
+static uint8_t *device_bytes(struct event *e, unsigned int i, bool writes)
+{
+	return memory_bytes(e->memories[i], e->offsets[i], e->bytes, writes);
 }
 
 static bool host_is_mapped(const struct event *e)

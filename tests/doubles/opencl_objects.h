@@ -103,7 +103,7 @@ struct event {
 	unsigned int ncallbacks;
 
 	enum progress (*run)(struct event *e);
-	struct memory *memories[4];
+	struct memory *memories[5];
 	size_t offsets[2], bytes;
 	uint8_t *host;
 	uint8_t pattern[128];
@@ -220,6 +220,8 @@ extern bool resetting;
 /* ---------------------------------------------------------------- memory */
 
 void memory_put(struct memory *m);
+/* Checks that the device may use the bytes of a buffer now. Returns them, or NULL. */
+uint8_t *memory_bytes(struct memory *m, size_t offset, size_t bytes, bool writes);
 void memory_free(struct object *o);
 
 /* ---------------------------------------------------------------- semaphores */

@@ -949,7 +949,8 @@ TEST(prepare_values)
 			  .filter = DLBUF_FILTER_CUBIC, .dtype = { kDLFloat, 16, 1 },
 			  .mean = { .485, .456, .406 }, .std = { .229, .224, .225 }) },
 		{ "videotestsrc", "video/x-raw,format=RGB,width=33,height=17",
-		  "width=20 height=10 crop=1.5,2,20,9 type=int8 quant-scale=2 zero-point=-10",
+		  "width=20 height=10 crop=1.5,2,20,9 type=int8 quant-scale=2 zero-point=-10 "
+		  "threads=3",
 		  "int8", "20:10:3:1",
 		  PREPARE(.width = 20, .height = 10, .crop_x = 1.5, .crop_y = 2,
 			  .crop_width = 20, .crop_height = 9, .dtype = { kDLInt, 8, 1 },
@@ -1060,6 +1061,27 @@ TEST(prepare_refuses)
 		gst_object_unref(bus);
 		stop(&s);
 	}
+}
+
+/* The pipeline of examples/README.md, as it is printed there. */
+TEST(prepare_as_printed)
+{
+	FILE *page = fopen("examples/README.md", "r");
+	char line[256] = "", *path, folder[512] = "";
+	struct stat st;
+
+	REQUIRE(page && readlink("/proc/self/exe", folder, sizeof(folder) - 64) > 0);
+	while (strncmp(line, "gst-launch-1.0 ", 15) && fgets(line, sizeof(line), page))
+		;
+	fclose(page);
+	strcpy(strrchr(folder, '/'), "/gstreamer-1.0");
+	setenv("GST_PLUGIN_PATH", folder, 1);
+	CHECK_OK(system(line));
+	path = strstr(line, "location=");
+	REQUIRE(path);
+	path[strcspn(path, "\n")] = 0;
+	CHECK_OK(stat(path + strlen("location="), &st));
+	CHECK_EQ(st.st_size, 3 * 640 * 640 * 4);
 }
 
 /* Who is killed with a camera's buffers in its hands leaves nothing behind. */

@@ -24,10 +24,19 @@ struct layout {
 	} at[3];
 	int groups[3];	/* values of a group of plane i; 0: no plane */
 	const char *mosaic;
+	struct {
+		int shift, depth;
+	} field[3];		/* of a word: the bits of each component */
+	bool swapped, rows;	/* the word's first byte is the highest; planes are rows of bytes */
+	bool negative, hsv;
+	const char *order;	/* of a group whose values are not evenly spaced */
 };
 
 #define DRM DLBUF_CODE_DRM
 #define V4L2 DLBUF_CODE_V4L2
+/* Rows leave out what their format does not have. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#define WORD { { 0, 0, 1 }, { 0, 0, 1 }, { 0, 0, 1 } }, { 1 }, 0
 
 static const struct layout layouts[] = {
 	{ "NV12", CC('N','V','1','2'), DRM, 8, 0, 8, 2, 2, true, { { 0, 0, 1 }, { 1, 0, 2 }, { 1, 1, 2 } }, { 1, 2 }, 0 },
@@ -54,6 +63,13 @@ static const struct layout layouts[] = {
 	{ "SRGGB8", CC('R','G','G','B'), V4L2, 8, 0, 8, 1, 1, false, { { 0, 0, 1 } }, { 1 }, "RGGB" },
 	{ "SGBRG10", CC('G','B','1','0'), V4L2, 10, 0, 16, 1, 1, false, { { 0, 0, 1 } }, { 1 }, "GBRG" },
 	{ "SBGGR16", CC('B','Y','R','2'), V4L2, 16, 0, 16, 1, 1, false, { { 0, 0, 1 } }, { 1 }, "BGGR" },
+	{ "RGB565", CC('R','G','1','6'), DRM, 0, 0, 16, 1, 1, false, WORD, { { 11, 5 }, { 5, 6 }, { 0, 5 } } },
+	{ "Y410", CC('Y','4','1','0'), DRM, 0, 0, 32, 1, 1, true, WORD, { { 10, 10 }, { 0, 10 }, { 20, 10 } } },
+	{ "HSV32", CC('H','S','V','4'), V4L2, 8, 0, 8, 1, 1, false, { { 0, 1, 4 }, { 0, 2, 4 }, { 0, 3, 4 } }, { 4 }, .hsv = true },
+	{ "Y41P", CC('Y','4','1','P'), V4L2, 8, 0, 8, 4, 1, true, { { 0, 0, 0 } }, { 12 }, .order = "UYVYUYVYYYYY" },
+	{ "DELTA_TD16", CC('T','D','1','6'), V4L2, 16, 0, 16, 1, 1, false, { { 0, 0, 1 }, { -1, 0, 0 } }, { 1 }, .negative = true },
+	{ "Y8I", CC('Y','8','I',' '), V4L2, 8, 0, 8, 1, 1, false, { { 0, 0, 2 }, { -1, 0, 0 } }, { 2 }, 0 },
+	{ "INZI", CC('I','N','Z','I'), V4L2, 16, 0, 16, 1, 1, false, { { 0, 0, 1 }, { -1, 0, 0 } }, { 1, 1 }, 0 },
 };
 
 /* ------------------------------------------------------------ the picture */
@@ -91,6 +107,21 @@ static uint32_t up(uint32_t n, uint32_t by)
 	return (n + by - 1) / by;
 }
 
+/* Pixels of a group of a plane. */
+static int pixels_of(const struct layout *l, int plane)
+{
+	return plane || (l->groups[0] == 4 && l->at[0].step == 2 && !l->hsv) ? l->hsub : l->order ? 8 : 1;
+}
+
+/* A word in memory: an element of a tensor, or bytes. */
+static uint32_t ordered(const struct layout *l, uint32_t v)
+{
+	bool big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+	uint32_t swapped = l->bits == 16 ? (v & 255) << 8 | (v >> 8 & 255) : __builtin_bswap32(v);
+
+	return l->swapped ^ (big && l->rows) ? swapped : v;
+}
+
 static void scene_make(struct scene *s, const struct layout *l, uint32_t w, uint32_t h)
 {
 	int bytes = abs(l->bits) / 8;
@@ -98,8 +129,9 @@ static void scene_make(struct scene *s, const struct layout *l, uint32_t w, uint
 	*s = (struct scene){ .l = l, .w = w, .h = h };
 	s->frame = (struct dlbuf_frame){ .size = sizeof(s->frame), .width = w, .height = h,
 		.code = l->code, .code_space = l->space };
+	s->frame.colour.hue = l->hsv ? w % 3 : 0;
 	for (int i = 0; i < 3 && l->groups[i]; i++) {
-		int hs = i || (l->groups[0] == 4 && l->at[0].step == 2) ? l->hsub : 1, vs = i ? l->vsub : 1;
+		int hs = pixels_of(l, i), vs = i ? l->vsub : 1;
 		uint32_t n = up(w, hs) * l->groups[i], rows = up(h, vs);
 
 		s->pitches[i] = (int64_t)n * bytes + bytes * (noise() % 5);
@@ -109,7 +141,8 @@ static void scene_make(struct scene *s, const struct layout *l, uint32_t w, uint
 		for (uint32_t y = 0; y < rows; y++) {
 			for (uint32_t x = 0; x < n; x++) {
 				char *at = s->planes[i] + y * s->pitches[i] + (size_t)x * bytes;
-				uint32_t v = noise() % (l->depth ? 1u << l->depth : 1) << l->shift;
+				uint32_t v = l->field[0].depth ? noise() << 16 ^ noise() :
+					noise() % (l->depth ? 1u << l->depth : 1) << l->shift;
 				uint16_t v16 = v;
 				uint8_t v8 = v;
 				float f = (noise() % 1000 + 1) / 1000.f;
@@ -117,7 +150,7 @@ static void scene_make(struct scene *s, const struct layout *l, uint32_t w, uint
 				if (l->bits == -16)
 					v16 = half_of(f);
 				memcpy(at, l->bits == 8 ? (void *)&v8 : l->bits == -32 ? (void *)&f :
-				       (void *)&v16, bytes);
+				       l->bits == 32 ? (void *)&v : (void *)&v16, bytes);
 			}
 		}
 	}
@@ -139,7 +172,7 @@ static void scene_tensors(const struct scene *s, struct plane_tensors *p)
 	const struct layout *l = s->l;
 
 	for (int i = 0; i < s->nplanes; i++) {
-		int hs = i || (l->groups[0] == 4 && l->at[0].step == 2) ? l->hsub : 1, vs = i ? l->vsub : 1;
+		int hs = pixels_of(l, i), vs = i ? l->vsub : 1;
 		int64_t shape[] = { up(s->h, vs), up(s->w, hs), l->groups[i] };
 		int64_t strides[] = { s->pitches[i] / (abs(l->bits) / 8), l->groups[i], 1 };
 
@@ -149,9 +182,14 @@ static void scene_tensors(const struct scene *s, struct plane_tensors *p)
 			.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
 			.dl_tensor = { .data = s->planes[i], .device = { kDLCPU, 0 },
 				.ndim = l->groups[i] > 1 ? 3 : 2,
-				.dtype = { l->bits < 0 ? kDLFloat : kDLUInt, abs(l->bits), 1 },
+				.dtype = { l->bits < 0 ? kDLFloat : l->negative ? kDLInt : kDLUInt,
+					abs(l->bits), 1 },
 				.shape = p->shape[i], .strides = p->strides[i] },
 		};
+		if (l->rows) {
+			p->t[i].dl_tensor.dtype.bits = 8;
+			p->shape[i][1] = p->strides[i][0] = s->pitches[i];
+		}
 		p->list[i] = &p->t[i];
 	}
 }
@@ -170,7 +208,7 @@ static double value_at(const struct scene *s, int plane, uint32_t x, uint32_t y)
 	float f;
 
 	if (l->bits == 8)
-		return *(const uint8_t *)at;
+		return *(const uint8_t *)at ^ (l->negative ? 128 : 0);
 	if (l->bits == -32) {
 		memcpy(&f, at, 4);
 		return (double)f;
@@ -178,7 +216,63 @@ static double value_at(const struct scene *s, int plane, uint32_t x, uint32_t y)
 	memcpy(&v, at, 2);
 	if (l->bits == -16)
 		return ldexp(1 + (v & 1023) / 1024., (v >> 10) - 15);
-	return v >> l->shift;
+	return (v >> l->shift) ^ (l->negative ? 32768 : 0);
+}
+
+static double field_at(const struct scene *s, int c, int64_t x, int64_t y)
+{
+	const struct layout *l = s->l;
+	const char *at = s->planes[0] + y * s->pitches[0] + x * (l->bits / 8);
+	uint16_t v16;
+	uint32_t v;
+
+	if (l->bits == 32)
+		memcpy(&v, at, 4);
+	else
+		memcpy(&v16, at, 2);
+	v = l->bits == 32 ? v : l->bits == 16 ? v16 : *(const uint8_t *)at;
+	return ordered(l, v) >> l->field[c].shift & ((1u << l->field[c].depth) - 1);
+}
+
+/* By sectors of the circle of hues, as Python's colorsys. */
+static double hsv_at(const struct scene *s, int c, int64_t x, int64_t y)
+{
+	static const char which[6][4] = { "vtp", "qvp", "pvt", "pqv", "tpv", "vpq" };
+	const struct layout *l = s->l;
+	double part[3], h, v, f, t;
+	int sector;
+
+	for (int i = 0; i < 3; i++)
+		part[i] = value_at(s, 0, l->at[i].first + x * l->at[i].step, y);
+	h = fmod(part[0] * 6 / (s->frame.colour.hue == DLBUF_HUE_180 ? 180 : 256), 6);
+	t = part[1] / 255;
+	v = part[2];
+	sector = (int)h;
+	f = h - sector;
+	switch (which[sector][c]) {
+	case 'v':
+		return v;
+	case 'p':
+		return v * (1 - t);
+	case 'q':
+		return v * (1 - t * f);
+	}
+	return v * (1 - t * (1 - f));
+}
+
+/* Sample x of a component whose places in a group are those of its letter. */
+static double ordered_at(const struct scene *s, int c, int64_t x, int64_t y)
+{
+	const char *order = s->l->order;
+	int n = 0, groups = s->l->groups[0];
+	int64_t at;
+
+	for (const char *o = order; *o; o++)
+		n += *o == "YUV"[c];
+	at = x / n * groups;
+	for (n = x % n; *order != "YUV"[c] || n--; order++)
+		at++;
+	return value_at(s, 0, at, y);
 }
 
 static int64_t mirrored(int64_t j, int64_t n)
@@ -219,6 +313,12 @@ static double sample(const struct scene *s, int c, int64_t x, int64_t y)
 
 	if (l->mosaic)
 		return mosaic_at(s, c, x, y);
+	if (l->field[c].depth)
+		return field_at(s, c, x, y);
+	if (l->hsv)
+		return hsv_at(s, c, x, y);
+	if (l->order)
+		return ordered_at(s, c, x, y);
 	return value_at(s, l->at[c].plane, l->at[c].first + x * l->at[c].step, y);
 }
 
@@ -384,9 +484,8 @@ static void reference(const struct scaled components[3], int n, const struct dlb
 	enum { IDENTITY = 1, YCGCO = 9 };
 	const struct layout *l = components[0].s->l;
 	int range = o->colour.range;
-	bool limited = range == DLBUF_RANGE_LIMITED || (!range && l->yuv && n == 3);
-	double step = l->depth ? ldexp(1, l->depth - 8) : 1 / 255.;
-	double max = l->depth ? ldexp(1, l->depth) - 1 : 1, v[3], kr = .299, kb = .114;
+	bool limited = !l->hsv && (range == DLBUF_RANGE_LIMITED || (!range && l->yuv && n == 3));
+	double v[3], kr = .299, kb = .114;
 
 	for (size_t k = 0; k < ARRAY_SIZE(matrices); k++) {
 		if (o->colour.matrix == matrices[k].matrix) {
@@ -396,6 +495,9 @@ static void reference(const struct scaled components[3], int n, const struct dlb
 	}
 	for (int c = 0; c < n; c++) {
 		bool chroma = l->yuv && c && o->colour.matrix != IDENTITY;
+		int depth = l->field[c].depth ? l->field[c].depth : l->depth;
+		double step = depth ? ldexp(1, depth - 8) : 1 / 255.;
+		double max = depth ? ldexp(1, depth) - 1 : 1;
 
 		v[c] = scaled_at(&components[c], i, j);
 		v[c] -= chroma ? 128 * step : limited ? 16 * step : 0;
@@ -535,7 +637,7 @@ static int compare_image(const struct run *r, const struct dlbuf_prepare_info *i
 
 /*
  * The same crop by a plan of the whole picture, after it and before it: another size of all
- * tables. out has 3 images.
+ * tables. It has threads, sometimes more than rows. out has 3 images.
  */
 static int compare_crops(const struct run *r, const struct scene *s,
 			 const struct prepare_kernels *kernels,
@@ -553,6 +655,7 @@ static int compare_crops(const struct run *r, const struct scene *s,
 
 	crops[2] = crops[0];
 	o.crop_x = o.crop_y = o.crop_width = o.crop_height = 0;
+	o.threads = noise() % 6;
 	if (!CHECK(!dlbuf_prepare_create(NULL, &s->frame, &o, &plan)))
 		return 1;
 	plan->kernels = kernels;
@@ -645,6 +748,73 @@ TEST(formats_and_filters)
 		}
 	}
 	ktap_note(NULL, 0, "largest error of float32: %.1e of full scale", worst);
+}
+
+/* Each layout of bit fields: R, G, B, or Y, U, V. The bits between are noise. */
+TEST(bit_fields)
+{
+#define BITS(a, an, b, bn, c, cn) { { a, an }, { b, bn }, { c, cn } }
+	static const struct {
+		const char *codes;	/* of four letters each */
+		struct layout l;
+	} rows[] = {
+		{ "RGB8", { .space = DRM, .bits = 8, .field = BITS(5, 3, 2, 3, 0, 2) } },
+		{ "BGR8", { .space = DRM, .bits = 8, .field = BITS(0, 3, 3, 3, 6, 2) } },
+		{ "XR12AR12", { .space = DRM, .bits = 16, .field = BITS(8, 4, 4, 4, 0, 4) } },
+		{ "XB12AB12", { .space = DRM, .bits = 16, .field = BITS(0, 4, 4, 4, 8, 4) } },
+		{ "RX12RA12", { .space = DRM, .bits = 16, .field = BITS(12, 4, 8, 4, 4, 4) } },
+		{ "BX12BA12", { .space = DRM, .bits = 16, .field = BITS(4, 4, 8, 4, 12, 4) } },
+		{ "XR15AR15", { .space = DRM, .bits = 16, .field = BITS(10, 5, 5, 5, 0, 5) } },
+		{ "XB15AB15", { .space = DRM, .bits = 16, .field = BITS(0, 5, 5, 5, 10, 5) } },
+		{ "RX15RA15", { .space = DRM, .bits = 16, .field = BITS(11, 5, 6, 5, 1, 5) } },
+		{ "BX15BA15", { .space = DRM, .bits = 16, .field = BITS(1, 5, 6, 5, 11, 5) } },
+		{ "BG16", { .space = DRM, .bits = 16, .field = BITS(0, 5, 5, 6, 11, 5) } },
+		{ "R5A8", { .space = DRM, .bits = 16, .rows = true, .groups = { 0, 1 }, .field = BITS(11, 5, 5, 6, 0, 5) } },
+		{ "B5A8", { .space = DRM, .bits = 16, .rows = true, .groups = { 0, 1 }, .field = BITS(0, 5, 5, 6, 11, 5) } },
+		{ "XR30AR30", { .space = DRM, .bits = 32, .field = BITS(20, 10, 10, 10, 0, 10) } },
+		{ "XB30AB30", { .space = DRM, .bits = 32, .field = BITS(0, 10, 10, 10, 20, 10) } },
+		{ "RX30RA30", { .space = DRM, .bits = 32, .field = BITS(22, 10, 12, 10, 2, 10) } },
+		{ "BX30BA30", { .space = DRM, .bits = 32, .field = BITS(2, 10, 12, 10, 22, 10) } },
+		{ "XY30", { .space = DRM, .bits = 32, .yuv = true, .field = BITS(0, 10, 10, 10, 20, 10) } },
+		{ "XV30", { .space = DRM, .bits = 32, .yuv = true, .field = BITS(10, 10, 0, 10, 20, 10) } },
+		{ "R444", { .space = V4L2, .bits = 16, .field = BITS(8, 4, 4, 4, 0, 4) } },
+		{ "RGBO", { .space = V4L2, .bits = 16, .field = BITS(10, 5, 5, 5, 0, 5) } },
+		{ "Y444", { .space = V4L2, .bits = 16, .yuv = true, .field = BITS(8, 4, 4, 4, 0, 4) } },
+		{ "YUVO", { .space = V4L2, .bits = 16, .yuv = true, .field = BITS(10, 5, 5, 5, 0, 5) } },
+		{ "YUVP", { .space = V4L2, .bits = 16, .yuv = true, .field = BITS(11, 5, 5, 6, 0, 5) } },
+		{ "BGRH", { .space = V4L2, .bits = 32, .swapped = true, .field = BITS(14, 6, 20, 6, 26, 6) } },
+#ifdef CONFIG_FORMATS_ALL
+		{ "RGBQAR1\xb5XR1\xb5", { .space = V4L2, .bits = 16, .swapped = true, .rows = true, .field = BITS(10, 5, 5, 5, 0, 5) } },
+		{ "RGBR", { .space = V4L2, .bits = 16, .swapped = true, .rows = true, .field = BITS(11, 5, 5, 6, 0, 5) } },
+		{ "Y16\xa0", { .space = V4L2, .bits = 16, .swapped = true, .rows = true, .field = BITS(0, 16, 0, 0, 0, 0) } },
+#endif
+		/* Without fields: what else is made of groups. */
+		{ "HSV3", { .space = V4L2, .bits = 8, .depth = 8, .hsv = true, .at = { { 0, 0, 3 }, { 0, 1, 3 }, { 0, 2, 3 } }, .groups = { 3 } } },
+		{ "TD08", { .space = V4L2, .bits = 8, .depth = 8, .negative = true, .at = { { 0, 0, 1 }, { .plane = -1 } } } },
+		{ "Z16 TU16", { .space = V4L2, .bits = 16, .depth = 16, .at = { { 0, 0, 1 }, { .plane = -1 } } } },
+	};
+	double worst = 0;
+	int i = 0;
+
+	for (size_t k = 0; k < ARRAY_SIZE(rows); k++) {
+		for (const char *c = rows[k].codes; *c; c += 4, i++) {
+			struct layout l = rows[k].l;
+			struct run r = { &l, 23, 11, { .size = sizeof(r.o), .width = 17, .height = 9,
+				.filter = i % 6, .channels = i % 4 ? 0 : DLBUF_CHANNELS_GREY,
+				.crop_x = 2.5, .crop_y = 1, .crop_width = 19.5, .crop_height = 9 }, true };
+
+			l.name = c;
+			l.code = CC((unsigned char)c[0], (unsigned char)c[1], (unsigned char)c[2], (unsigned char)c[3]);
+			l.hsub = l.vsub = 1;
+			l.groups[0] = l.groups[0] ? l.groups[0] : 1;
+			for (int j = 0; j < 3 && l.field[0].depth; j++) {
+				l.at[j].step = 1;
+				l.at[j].plane = l.field[j].depth ? 0 : -1;
+			}
+			state = i;
+			CHECK(!compare(&r, &worst));
+		}
+	}
 }
 
 TEST(options)

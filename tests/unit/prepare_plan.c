@@ -3,6 +3,8 @@
 #include "ktap.h"
 
 #include <math.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 #include <dlbuf/prepare.h>
 
@@ -45,8 +47,9 @@ TEST(options_that_are_refused)
 		{ -EINVAL, "quant_scale", OPTS(.quant_scale = 5e-324) },
 		{ -EINVAL, "colour.range", OPTS(.colour.range = 9) },
 		{ -EINVAL, "colour.chroma_site", OPTS(.colour.chroma_site = 99) },
+		{ -EINVAL, "colour.hue", OPTS(.colour.hue = 3) },
 		{ -EINVAL, "colour.reserved", OPTS(.colour.reserved = { 0, 1 }) },
-		{ -EINVAL, "reserved2", OPTS(.reserved2 = 1) },
+		{ -EINVAL, "threads is 65; it can be 0 to 64", OPTS(.threads = 65) },
 		{ -EINVAL, "crop_pct", OPTS(.crop_pct = 1.5) },
 		{ -EINVAL, "crop_pct", OPTS(.crop_pct = NAN) },
 		{ -EINVAL, "crop_pct", OPTS(.fit = DLBUF_FIT_CROP, .crop_pct = 1e-18) },
@@ -108,11 +111,10 @@ TEST(formats_that_are_refused)
 		int space;
 		const char *why;
 	} rows[] = {
-		{ CC('M','J','P','G'), V4L2, "compressed" }, { CC('H','S','V','3'), V4L2, "hue" },
-		{ CC('Z','1','6',' '), V4L2, "no colours" }, { CC('Y','4','1','P'), V4L2, "spaced" },
-		{ CC('Y','8','I',' '), V4L2, "no colours" }, { CC('a','R','A','8'), V4L2, "A-law" },
-		{ CC('R','G','8','8'), DRM, "no colours" }, { CC('R','G','1','6'), DRM, "bit fields" },
-		{ CC('T','D','0','8'), V4L2, "signed" },
+		{ CC('M','J','P','G'), V4L2, "compressed" }, { CC('P','A','L','8'), V4L2, "palette" },
+		{ CC('U','V','8',' '), V4L2, "bit fields" }, { CC('a','R','A','8'), V4L2, "A-law" },
+		{ CC('R','G','8','8'), DRM, "no colours" }, { CC('D','8',' ',' '), DRM, "no colours" },
+		{ CC('Y','P','A','4'), DRM, "share bytes" },
 	};
 	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
 	struct dlbuf_prepare *plan;
@@ -315,6 +317,58 @@ TEST(plans_that_a_device_keeps)
 	dlbuf_device_close(dev);
 }
 
+static void meet(const void *barrier, uint32_t i)
+{
+	(void)i;
+	pthread_barrier_wait(*(pthread_barrier_t *const *)barrier);
+}
+
+/* More parts than threads, each once; also of a child of fork(), which has no threads. */
+static void count(const void *counts, uint32_t i)
+{
+	__atomic_add_fetch(&(*(unsigned int *const *)counts)[i], 1, __ATOMIC_RELAXED);
+}
+
+static void divide(struct prepare_threads *t)
+{
+	unsigned int counts[100] = { 0 }, *p = counts;
+
+	prepare_divide(t, ARRAY_SIZE(counts), count, &p);
+	for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
+		CHECK_EQ(counts[i], 1);
+}
+
+TEST(threads_of_a_plan)
+{
+	struct dlbuf_prepare_opts o = OPTS(.threads = 4);
+	pthread_barrier_t barrier, *p = &barrier;
+	struct dlbuf_prepare *plan;
+	struct stat before, now;
+	int status = -1;
+	pid_t pid;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	REQUIRE(!stat("/proc/self/task", &before));
+	REQUIRE(!dlbuf_prepare_create(NULL, &grey_frame, &o, &plan));
+	CHECK(!stat("/proc/self/task", &now) && now.st_nlink == before.st_nlink + 3);
+	/* Each part waits for the others. */
+	pthread_barrier_init(&barrier, NULL, 4);
+	for (int i = 0; i < 100; i++)
+		prepare_divide(plan->threads, 4, meet, &p);
+	pthread_barrier_destroy(&barrier);
+	divide(plan->threads);
+	pid = fork();
+	if (!pid) {
+		divide(plan->threads);
+		dlbuf_prepare_destroy(plan);
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+	dlbuf_prepare_destroy(plan);
+	UNTIL(!stat("/proc/self/task", &now) && now.st_nlink == before.st_nlink);
+}
+
 #ifdef CONFIG_FAULT_INJECTION
 TEST(no_memory)
 {
@@ -328,19 +382,21 @@ TEST(no_memory)
 	};
 	struct dlbuf_frame f = { .size = sizeof(f), .width = 16, .height = 12,
 		.code = CC('N','V','1','2'), .code_space = DRM };
-	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
+	struct dlbuf_prepare_opts o = OPTS(.threads = 3);
 	struct dlbuf_prepare *plan = NULL;
 	unsigned long n = 0;
 	int ret;
 
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
 	do {
 		fault_at(++n);
 		ret = dlbuf_prepare_create(NULL, &f, &o, &plan);
 		fault_at(0);
 		CHECK(!ret || (ret == -ENOMEM && !plan));
 	} while (ret == -ENOMEM);
-	/* The plan, the axes of luma and of chroma, the rows. */
-	CHECK_EQ(n, 7);
+	/* The plan, the axes of luma and of chroma, the rows, and two threads with their memory. */
+	CHECK_EQ(n, 10);
+	o.threads = 0;
 	dlbuf_prepare_destroy(plan);
 	/* Of crops: a copy of the plan, two axes and rows; for the larger crop they grow. */
 	o.filter = DLBUF_FILTER_AREA;
@@ -401,7 +457,7 @@ TEST(tensors_that_are_refused)
 		.dl_tensor = { .data = pixels, .ndim = 3, .device = { kDLCPU, 0 },
 			.dtype = { kDLUInt, 8, 1 }, .shape = picture },
 	}, *planes[] = { &from };
-	struct dlbuf_prepare *plan;
+	struct dlbuf_prepare *plan, *bits;
 
 	REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -469,7 +525,17 @@ TEST(tensors_that_are_refused)
 		    (ret && !CHECK(strstr(dlbuf_last_error(), plane_rows[i].why))))
 			ktap_note(NULL, 0, "plane %zu, %s: %s", i, plane_rows[i].why, dlbuf_last_error());
 	}
+	/* Rows of bytes: those of a pixel, and padding. */
+	f.code = CC('R','5','A','8');
+	from.dl_tensor = (DLTensor){ .data = pixels, .ndim = 2, .shape = picture,
+		.device = { kDLCPU, 0 }, .dtype = { kDLUInt, 8, 1 } };
+	REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &bits));
 	picture[0] = 12;
+	picture[1] = 33;
+	CHECK(!dlbuf_prepare_tensors(bits, (DLManagedTensorVersioned *[]){ &from, &from }, 2, &over, 0, 0));
+	picture[1] = 31;
+	CHECK_ERR(dlbuf_prepare_tensors(bits, (DLManagedTensorVersioned *[]){ &from, &from }, 2, &over, 0, 0), -EINVAL);
+	dlbuf_prepare_destroy(bits);
 	picture[1] = 16;
 	from.dl_tensor = (DLTensor){ .data = (char *)(memory + 191) + 3, .ndim = 3, .shape = picture,
 		.device = { kDLCPU, 0 }, .dtype = { kDLUInt, 8, 1 } };

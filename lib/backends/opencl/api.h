@@ -50,6 +50,14 @@
 	X(EnqueueCopyBuffer, NEEDED)					\
 	X(EnqueueMapBuffer, NEEDED)					\
 	X(EnqueueUnmapMemObject, NEEDED)				\
+	X(CreateProgramWithSource, NEEDED)				\
+	X(BuildProgram, NEEDED)						\
+	X(GetProgramBuildInfo, NEEDED)					\
+	X(ReleaseProgram, NEEDED)					\
+	X(CreateKernel, NEEDED)						\
+	X(SetKernelArg, NEEDED)						\
+	X(ReleaseKernel, NEEDED)					\
+	X(EnqueueNDRangeKernel, NEEDED)					\
 	X(Flush, NEEDED)						\
 	X(Finish, NEEDED)						\
 	X(GetExtensionFunctionAddressForPlatform, NEEDED)

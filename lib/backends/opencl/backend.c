@@ -290,4 +290,7 @@ QUEUE_BACKEND(opencl,
 	.paths = PATHS_SHARED | PATH_BIT(DLBUF_PATH_COPY),
 	.keep = opencl_keep,
 	.drop = opencl_drop,
+#ifdef CONFIG_PREPARE_OPENCL
+	QUEUE_PROGRAMS
+#endif
 );

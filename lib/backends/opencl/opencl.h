@@ -55,6 +55,7 @@ struct opencl_device {
 	cl_uint ndevices;	/* of the context */
 	cl_command_queue own;	/* the library's */
 	cl_command_queue stream; /* the default stream: `own` or the application's */
+	cl_program program;	/* atomic; of prepare.c, or NULL */
 };
 
 static inline struct opencl_device *to_opencl(struct queue_device *dev)
@@ -108,6 +109,12 @@ void opencl_free(struct queue_memory *m);
 int opencl_copy(struct queue_memory *m, void *stream, bool out);
 int opencl_begin(struct queue_memory *m, void *stream);
 int opencl_end(struct queue_memory *m, uint32_t access, void *stream);
+
+/* prepare.c */
+int opencl_kernel_create(struct queue_device *dev, void **kernel);
+void opencl_kernel_destroy(struct queue_device *dev, void *kernel);
+int opencl_kernel_launch(struct queue_device *dev, void *kernel, void *stream,
+			 const struct queue_launch *launch);
 
 /* Whether buffers of CL_MEM_USE_HOST_PTR are the host's memory and no copy of it. */
 bool opencl_shares_host_memory(struct opencl_device *dev);

@@ -329,6 +329,8 @@ static void destroy(struct queue_device *base)
 {
 	struct opencl_device *dev = to_opencl(base);
 
+	if (dev->program)
+		dev->cl.ReleaseProgram(dev->program);
 	if (dev->stream && dev->stream != dev->own)
 		dev->cl.ReleaseCommandQueue(dev->stream);
 	if (dev->own)
@@ -369,5 +371,10 @@ const struct queue_ops opencl_ops = {
 	.alloc_host = alloc_host,
 	.free_host = free_host,
 	.copy = opencl_copy,
+#ifdef CONFIG_PREPARE_OPENCL
+	.kernel_create = opencl_kernel_create,
+	.kernel_destroy = opencl_kernel_destroy,
+	.kernel_launch = opencl_kernel_launch,
+#endif
 	.destroy = destroy,
 };

@@ -29,14 +29,26 @@ _left = [x for x in _gc.get_objects() if type(x).__name__ in ("TensorFrame", "Te
 assert not _left, _left
 """
 
+COLOURS = "white yellow cyan green magenta red blue black".split()
+BARS, BACK = (", ".join(f"{c} from {80 * i}" for i, c in enumerate(order)) + "\n"
+              for order in (COLOURS, COLOURS[::-1]))
+
 # A program, what it needs besides NumPy, and what it prints.
 PROGRAMS = {
     "camera_opencv.py": ("cv2", r"camera_opencv.png: 640x360, \d+\.\d% are edges\n"),
     "camera_torch.py": ("torch", r"(frame \d+: \(180, 320\), steepest edge \d+\n){4}"
                         r"(batch: \(2, 180, 320\) torch.uint8\n){2}"),
-    "camera_onnxruntime.py": ("onnxruntime", r"(frame \d+: brightest from -?\d+,-?\d+ to \d+,\d+\n){2}"),
+    "infer_ncnn.py": ("ncnn", BARS + BACK),
+    "infer_onnxruntime.py": ("onnxruntime", BARS + BACK),
+    "infer_torch.py": ("torch", BARS + BACK),
     "two_processes.py": ("", r"(frame \d+: \(360, 640\), first pixel \d+\n){5}"),
 }
+# These are run where they are installed: examples/README.md says with which versions.
+BY_HAND = {
+    "infer_litert.py": ("ai_edge_litert", f"(INFO: .*\n)?{BARS}{BACK}"),
+    "infer_openvino.py": ("openvino", BARS + BACK),
+}
+PROGRAMS |= {n: how for n, how in BY_HAND.items() if importlib.util.find_spec(how[0])}
 
 
 def needs(module):
@@ -78,6 +90,9 @@ def program(name, module, output):
         with tempfile.TemporaryDirectory() as folder:
             got = start(os.path.join(EXAMPLES, name), cwd=folder)
             assert re.fullmatch(output, got), f"not {output}"
+            if name == "infer_ncnn.py":
+                # The camera shows the same bars. The others take longer to start.
+                assert start(os.path.join(EXAMPLES, name), "/dev/video0") == 2 * BARS
             for picture in os.listdir(folder):
                 check_picture(os.path.join(folder, picture))
 
@@ -103,8 +118,8 @@ def cases(torch):
     """Returns the cases that need PyTorch, or the others."""
     found = recipes()
     assert [int(n) for n, _ in found] == list(range(1, 12)), "eleven recipes"
-    assert sorted(PROGRAMS) == sorted(
-        n for n in os.listdir(EXAMPLES) if n.endswith(".py"))
+    assert {*PROGRAMS, *BY_HAND, "colour_bars.py"} == {
+        n for n in os.listdir(EXAMPLES) if n.endswith(".py")}
     return ([recipe(n, code) for n, code in found if ("torch" in code) == torch] +
             [program(name, *how) for name, how in PROGRAMS.items()
              if ("torch" in name) == torch])

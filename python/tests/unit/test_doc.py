@@ -2,6 +2,7 @@
 """Everything public is documented. lab_doc.py runs the examples."""
 
 import ast
+import glob
 import os
 import re
 import subprocess
@@ -90,6 +91,25 @@ def test_names():
                 assert f"\ndef {member}(" in f.read(), (name, member)
         else:
             assert obj and (not member or hasattr(obj, member)), (name, member)
+
+
+def test_examples():
+    """examples/README.md has each program, and builds or starts it as the program says."""
+    folder = os.path.join(os.path.dirname(__file__), "../../../examples")
+    with open(folder + "/README.md") as f:
+        page = f.read()
+    linked = set(re.findall(r"\]\(([^)#]+)", page))
+    assert all(os.path.exists(f"{folder}/{name}") for name in linked)
+    programs = {os.path.relpath(p, folder) for p in (
+        *glob.glob(folder + "/*.*"), *glob.glob(folder + "/../python/examples/*.py"))}
+    assert programs - {"README.md"} <= linked, programs - linked
+    rows = re.findall(r"\]\((.*?)\).* \| `((?:cc|c\+\+|python3) .*?)`(?:: `(.*)`)? \|", page)
+    assert len(rows) > 20
+    for name, command, packages in rows:
+        with open(f"{folder}/{name}") as f:
+            text = f.read()
+        libs = f" $(pkg-config --cflags --libs {packages})" if packages else ""
+        assert command + libs in text, name
 
 
 def test_module_lists_all():

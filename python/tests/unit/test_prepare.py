@@ -31,7 +31,7 @@ BAD = [
     ("pad=None", {"pad": (1, None, 3)}), ("scale=0", {"scale": 0}),
     ("scale=inf", {"scale": float("inf")}), ("dtype='float64'", {"dtype": "float64"}),
     ("dtype=(1,)", {"dtype": [1]}), ("quant=(1, 2)", {"quant": (1, 2)}),
-    ("quant=(0, 2)", {"dtype": "uint8", "quant": (0, 2)}),
+    ("threads=65", {"threads": 65}), ("quant=(0, 2)", {"dtype": "uint8", "quant": (0, 2)}),
     ("quant=(1, 0.5)", {"dtype": "int8", "quant": (1, .5)}),
     ("turn=5", {"turn": 5}), ("flip='z'", {"flip": "z"}),
     ("crop=(0, 0, 0, 3)", {"crop": (0, 0, 0, 3)}),
@@ -100,7 +100,7 @@ def test_out(np):
     mine = dlbuf.from_dlpack(np.zeros((3, 12, 16), "float16"))
     assert dlbuf.prepare(a, **how, out=mine, dtype=np.float16)[0] is mine
     assert abs(mine.numpy() - want).max() < 1e-3
-    x, _ = dlbuf.prepare(a, **how, dtype="int8", quant=(2, -3), channels="bgr", layout="nhwc")
+    x, _ = dlbuf.prepare(a, **how, threads=3, dtype="int8", quant=(2, -3), channels="bgr", layout="nhwc")
     assert (x.numpy()[0] == (a[..., ::-1] / 2).round().clip(-125, 130) - 3).all()
     assert dlbuf.prepare(a, **how, dtype="bfloat16", channels="grey")[0].shape == (1, 1, 12, 16)
     for bad, kind in ((batch[..., :8], ValueError), (batch.astype("float64"), BufferError),

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Plans of lib/prepare. A program is an import without a dma-buf, whose memory has the tables:
+ * so it is freed as others are, when no run of it is on a stream. Its runs are on a stream of
+ * its own.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../prepare/prepare.h"
+#include "../prepare/program.h"
+#include "queue.h"
+
+struct queue_program {
+	struct queue_device *dev;
+	struct queue_memory *tables;
+	void *stream, *kernel;
+	uint32_t width, height;
+	uint32_t value_bytes;
+};
+
+/* ---------------------------------------------------------------- programs */
+
+void queue_program_free(struct queue_program *g)
+{
+	struct queue_device *dev = g->dev;
+
+	if (g->kernel && dev->ops->kernel_destroy)
+		dev->ops->kernel_destroy(dev, g->kernel);
+	if (g->stream)
+		dev->ops->stream_destroy(dev, g->stream);
+	free(g);
+}
+
+static int fill_tables(struct queue_memory *m, const void *from)
+{
+	const struct queue_ops *ops = m->dev->ops;
+	int ret = ops->alloc(m);
+
+	if (!ret)
+		ret = ops->alloc_host(m->dev, m->base.bytes, &m->staging, NULL);
+	if (ret)
+		return ret;
+	memcpy(m->staging, from, m->base.bytes);
+	ret = queue_copy_now(m, false);
+	/* After a failure the copy may still run, so it is freed with the tables. */
+	if (!ret)
+		queue_staging_drop(m);
+	return ret;
+}
+
+int queue_program_load(struct dlbuf_device *base, const struct program *p, size_t bytes,
+		       void **out)
+{
+	struct queue_device *dev = queue_device_of(base);
+	struct queue_program *g = sys_calloc(1, sizeof(*g));
+	struct queue_scope scope;
+	int ret;
+
+	if (!g)
+		return -ENOMEM;
+	*g = (struct queue_program){
+		.dev = dev, .width = p->width, .height = p->height,
+		.value_bytes = p->store <= STORE_I8 ? 1 : p->store == STORE_F32 ? 4 : 2,
+	};
+	g->tables = queue_memory_new(dev, bytes);
+	if (!g->tables) {
+		free(g);
+		return -ENOMEM;
+	}
+	g->tables->program = g;
+	ret = queue_enter(dev, &scope);
+	if (!ret) {
+		ret = dev->ops->kernel_create(dev, &g->kernel);
+		if (!ret)
+			ret = fill_tables(g->tables, p);
+		if (!ret)
+			ret = dev->ops->stream_create(dev, &g->stream);
+		queue_leave(dev, &scope);
+	}
+	if (ret)
+		queue_program_drop(g);
+	else
+		*out = g;
+	return ret;
+}
+
+/* If no thread can be started that frees the program later, this waits for its runs. */
+void queue_program_drop(void *program)
+{
+	struct queue_program *g = program;
+
+	import_destroy(&g->tables->base);
+}
+
+/* ---------------------------------------------------------------- runs */
+
+/* A kernel counts bytes in 32 bits from an address, or in a handle from its begin. */
+static int find_part(const struct queue_device *dev, const struct program_part *part,
+		     uintptr_t *base, uint32_t *at)
+{
+	uintptr_t data = queue_memory_of(part->imp)->data;
+	uint64_t low = dev->opaque ? 0 : part->low;
+
+	if (part->high - low > UINT32_MAX)
+		return fail(-EOPNOTSUPP, "%s prepares frames and tensors within 4 GiB, this one "
+			    "is at byte %llu up to %llu", dev->base.name, (unsigned long long)low,
+			    (unsigned long long)part->high);
+	*base = data + low;
+	*at = (uint32_t)(part->at - low);
+	return 0;
+}
+
+static int find_launch(const struct queue_program *g, const struct program_run *run,
+		       struct queue_launch *l)
+{
+	uint32_t bytes = g->value_bytes;
+	int ret = 0;
+
+	*l = (struct queue_launch){
+		.tables = g->tables->data, .width = g->width, .height = g->height,
+		.run = { .step_x = run->step_x, .step_y = run->step_y,
+			 .step_channel = run->step_channel },
+	};
+	for (int i = 0; i < 3 && !ret; i++) {
+		ret = find_part(g->dev, &run->sources[i], &l->sources[i], &l->run.at[i]);
+		l->run.pitches[i] = run->pitches[i];
+	}
+	if (!ret)
+		ret = find_part(g->dev, &run->out, &l->out, &l->run.to);
+	/* Strides are whole values, and dma-bufs begin with a page. */
+	if (!ret && ((g->dev->opaque ? 0 : l->out) + l->run.to) % bytes)
+		ret = fail(-EOPNOTSUPP, "%s writes values of %u bytes at multiples of that, and "
+			   "the tensor begins at byte %llu", g->dev->base.name, bytes,
+			   (unsigned long long)run->out.at);
+	return ret;
+}
+
+/* Also after the work of other streams of the device, which the caller cannot order. */
+static int begin(struct queue_program *g, const struct bracket *b, int fence)
+{
+	struct queue_memory *m = queue_memory_of(b->imp);
+	int ret = queue_work_order(m, g->stream);
+
+	return ret ? ret : queue_begin_on(m, b->access, g->stream, fence);
+}
+
+/* Without a launch nothing was written, and nothing is copied back. */
+static int end(struct queue_program *g, const struct bracket *b, bool launched, int *fence)
+{
+	struct queue_memory *m = queue_memory_of(b->imp);
+	uint32_t access = m->copied && !launched ? DLBUF_READ : b->access;
+	int ret = queue_end_on(m, access, g->stream, fence, NULL);
+
+	if (m->copied)
+		queue_access_over(m);
+	return ret;
+}
+
+/* Waits for the run, and for the errors of its host functions. */
+static int finish(struct queue_program *g, const struct program_run *run)
+{
+	struct queue_device *dev = g->dev;
+	int ret = dev->ops->finish(dev, g->stream);
+
+	if (ret)
+		queue_set_unsure(dev);
+	queue_wait_dead(dev);
+	for (uint32_t i = 0; i < run->nbrackets && !ret; i++)
+		ret = queue_access_check(queue_memory_of(run->brackets[i].imp));
+	return ret;
+}
+
+static int run_on(struct queue_program *g, const struct program_run *run,
+		  const struct queue_launch *l, int fence, int *done)
+{
+	struct queue_device *dev = g->dev;
+	uint32_t n = 0, last = 0;
+	bool waits = false, launched;
+	int ret = 0, err;
+
+	for (uint32_t i = 0; i < run->nbrackets; i++) {
+		waits |= import_gives_event(run->brackets[i].imp);
+		last = run->brackets[i].access & DLBUF_WRITE ? i : last;
+	}
+	while (n < run->nbrackets && !ret) {
+		ret = begin(g, &run->brackets[n], fence);
+		n += !ret;
+	}
+	if (!ret)
+		ret = queue_failed(dev, dev->ops->kernel_launch(dev, g->kernel, g->stream, l));
+	launched = !ret;
+	/* The writer's end is the last: it may be a copy, behind all of the stream. */
+	for (uint32_t i = 0; i < n; i++) {
+		err = i == last ? 0 : end(g, &run->brackets[i], launched, NULL);
+		ret = ret ? ret : err;
+	}
+	if (last < n) {
+		err = end(g, &run->brackets[last], launched, waits || ret ? NULL : done);
+		ret = ret ? ret : err;
+	}
+	err = queue_work_add(g->tables, DLBUF_READ, g->stream, 0, false, NULL);
+	ret = ret ? ret : err;
+	if (launched && (waits || ret)) {
+		err = finish(g, run);
+		ret = ret ? ret : err;
+	}
+	if (ret && *done != -1) {
+		close(*done);
+		*done = -1;
+	}
+	return ret;
+}
+
+int queue_program_run(void *program, const struct program_run *run, int fence, int *done)
+{
+	struct queue_program *g = program;
+	struct queue_launch launch;
+	struct queue_scope scope;
+	int ret = find_launch(g, run, &launch);
+
+	*done = -1;
+	if (!ret)
+		ret = queue_enter(g->dev, &scope);
+	if (ret)
+		return ret;
+	ret = run_on(g, run, &launch, fence, done);
+	queue_leave(g->dev, &scope);
+	return ret;
+}
