@@ -105,7 +105,7 @@ struct scale {
 
 static struct scale scale_of(const struct source *s, uint32_t i, bool limited, bool chroma)
 {
-	uint32_t all = 1u << s->components[i].depth;
+	double all = (double)(1ull << s->components[i].depth);
 	double max = s->sample >= SAMPLE_F16 ? 1 : all - 1;
 	double step = s->sample >= SAMPLE_F16 ? 1 / 255. : all / 256.;
 
@@ -144,7 +144,8 @@ static int find_matrix(uint8_t code, bool limited, bool yuv, struct source *s)
 		m[0][2] = m[1][0] = m[2][1] = 1;
 	} else if (code == YCGCO + 1) {
 		/* H.273: Cg and Co are differences of R, G and B that have luma's range. */
-		scales[1].range = scales[2].range = scales[0].range;
+		for (uint32_t i = 1; i < 3; i++)
+			scales[i].range = scale_of(s, i, limited, false).range;
 		m[0][0] = m[1][0] = m[2][0] = m[1][1] = m[0][2] = 1;
 		m[0][1] = m[2][1] = m[2][2] = -1;
 	} else {

@@ -316,7 +316,7 @@ int prepare_job(struct dlbuf_prepare *p, bool pack, DLManagedTensorVersioned *co
 	const struct source *s = &p->source;
 	int ret = find_tensors(p, planes, n, out, list);
 
-	*job = (struct program_job){ NULL };
+	*job = (struct program_job){ .program = NULL };
 	for (uint32_t i = 0; i < 3 && !ret; i++) {
 		uint32_t plane = s->components[i < s->ncomponents ? i : 0].plane;
 

@@ -364,7 +364,7 @@ static int run_on_device(struct dlbuf_prepare *c, void *program,
 	const struct backend *backend = c->dev->backend;
 	bool pack = b->crops && backend->program_run_all;
 	uint32_t room = !pack ? 1 : b->n < TOGETHER ? b->n : TOGETHER;
-	struct program_job one = { NULL }, *jobs = &one;
+	struct program_job one = { .program = NULL }, *jobs = &one;
 	struct image image;
 	char why[512];
 	int ret = check_batch(c, b, px);
