@@ -24,6 +24,7 @@
 struct detile;
 struct program;
 struct program_run;
+struct program_job;
 
 /* One of several accesses that begin or end together. */
 struct bracket {
@@ -249,6 +250,14 @@ struct backend {
 
 	/* The core runs it no more; runs may not be complete. Does not wait. */
 	void (*program_drop)(void *program);
+
+	/*
+	 * Loads n programs and runs each once, in one piece of work, as program_run() with the
+	 * brackets of the first, which all have. Optional: without it each program is loaded
+	 * and run by itself.
+	 */
+	int (*program_run_all)(struct dlbuf_device *dev, const struct program_job *jobs,
+			       uint32_t n, int fence, int *done);
 };
 
 /* Declares the table of a backend. */

@@ -105,9 +105,9 @@ struct scale {
 
 static struct scale scale_of(const struct source *s, uint32_t i, bool limited, bool chroma)
 {
-	bool floats = s->sample >= SAMPLE_F16;
-	uint32_t most = floats ? 0 : (1u << s->components[i].depth) - 1;
-	double max = floats ? 1 : most, step = floats ? 1 / 255. : (most + 1) / 256.;
+	double all = (double)(1ull << s->components[i].depth);
+	double max = s->sample >= SAMPLE_F16 ? 1 : all - 1;
+	double step = s->sample >= SAMPLE_F16 ? 1 / 255. : all / 256.;
 
 	if (limited)
 		return (struct scale){ (chroma ? 128 : 16) * step, (chroma ? 224 : 219) * step };
@@ -143,6 +143,9 @@ static int find_matrix(uint8_t code, bool limited, bool yuv, struct source *s)
 		/* H.273: Y, Cb and Cr are G, B and R. */
 		m[0][2] = m[1][0] = m[2][1] = 1;
 	} else if (code == YCGCO + 1) {
+		/* H.273: Cg and Co are differences of R, G and B that have luma's range. */
+		for (uint32_t i = 1; i < 3; i++)
+			scales[i].range = scale_of(s, i, limited, false).range;
 		m[0][0] = m[1][0] = m[2][0] = m[1][1] = m[0][2] = 1;
 		m[0][1] = m[2][1] = m[2][2] = -1;
 	} else {

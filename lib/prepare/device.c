@@ -92,12 +92,12 @@ static const char *left_to_cpu(const struct source *s)
 	       s->view == DLBUF_VIEW_ROWS ? "words in rows of bytes" : "big-endian words";
 }
 
-int prepare_load(struct dlbuf_prepare *p)
+/* Makes a program. free() it. */
+static int make_program(struct dlbuf_prepare *p, struct program **out, size_t *size)
 {
 	const char *left = left_to_cpu(&p->source);
 	uint64_t bytes = sizeof(struct program);
 	struct program *g;
-	int ret;
 
 	if (left)
 		return fail(-EOPNOTSUPP, "device %s prepares no %s, the CPU does", p->dev->name, left);
@@ -113,7 +113,19 @@ int prepare_load(struct dlbuf_prepare *p)
 		return fail(-ENOMEM, "no memory for a program of %llu bytes",
 			    (unsigned long long)bytes);
 	pack(p, g);
-	ret = p->dev->backend->program_load(p->dev, g, bytes, &p->program);
+	*out = g;
+	*size = bytes;
+	return 0;
+}
+
+int prepare_load(struct dlbuf_prepare *p)
+{
+	struct program *g = NULL;
+	size_t bytes;
+	int ret = make_program(p, &g, &bytes);
+
+	if (!ret)
+		ret = p->dev->backend->program_load(p->dev, g, bytes, &p->program);
 	free(g);
 	return ret;
 }
@@ -212,11 +224,13 @@ static int wait_now(const struct program_run *run, uint64_t deadline_ns, int *be
 	return ret;
 }
 
-/* Runs the program after all that is pending. After a failure nothing runs. */
-static int submit(struct dlbuf_prepare *p, const struct program_run *run,
+/* Runs jobs after all that is pending. After a failure nothing runs. */
+static int submit(struct dlbuf_prepare *p, const struct program_job *jobs, uint32_t njobs,
 		  struct tensor *const list[], uint32_t n, uint64_t deadline_ns, int *before,
 		  int *done)
 {
+	const struct backend *backend = p->dev->backend;
+	const struct program_run *run = &jobs->run;
 	const struct wait wait = { .fence = -1, .deadline_ns = deadline_ns };
 	struct use uses[ARRAY_SIZE(run->brackets)];
 	int ret = 0;
@@ -236,7 +250,9 @@ static int submit(struct dlbuf_prepare *p, const struct program_run *run,
 		if (before_any(list[i]))
 			ret = before_told(list[i], ret, false);
 	if (!ret)
-		ret = p->dev->backend->program_run(p->program, run, *before, done);
+		ret = jobs->program ?
+			backend->program_run_all(p->dev, jobs, njobs, *before, done) :
+			backend->program_run(p->program, run, *before, done);
 	if (ret && *before != -1) {
 		close(*before);
 		*before = -1;
@@ -278,17 +294,11 @@ static int finish(const struct program_run *run, struct tensor *const list[], ui
 	return ret;
 }
 
-int prepare_run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[], uint32_t n,
-		const void *const data[], const int64_t pitches[], DLManagedTensorVersioned *out,
-		const struct image *image, uint64_t deadline_ns)
+/* The planes' tensors, and out's. */
+static int find_tensors(const struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[],
+			uint32_t n, DLManagedTensorVersioned *out, struct tensor *list[])
 {
-	NOT_CANCELLED;
-	struct tensor *list[DLBUF_MAX_PLANES + 1];
-	struct program_run run = { .nbrackets = 0 };
-	const struct source *s = &p->source;
-	int before = -1, done = -1, ret = 0;
-	uint32_t taken = 0;
-	bool tried = false;
+	int ret = 0;
 
 	for (uint32_t i = 0; i <= n && !ret; i++) {
 		ret = tensor_of(i < n ? planes[i] : out, &list[i]);
@@ -298,35 +308,63 @@ int prepare_run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[
 		if (!ret)
 			ret = sync_check_access(list[i], i < n ? DLBUF_READ : DLBUF_WRITE);
 	}
+	return ret;
+}
+
+int prepare_job(struct dlbuf_prepare *p, bool pack, DLManagedTensorVersioned *const planes[],
+		uint32_t n, const void *const data[], const int64_t pitches[],
+		DLManagedTensorVersioned *out, const struct image *image, struct program_job *job)
+{
+	struct tensor *list[DLBUF_MAX_PLANES + 1];
+	struct program_run *run = &job->run;
+	const struct source *s = &p->source;
+	int ret = find_tensors(p, planes, n, out, list);
+
+	*job = (struct program_job){ .program = NULL };
 	for (uint32_t i = 0; i < 3 && !ret; i++) {
 		uint32_t plane = s->components[i < s->ncomponents ? i : 0].plane;
 
 		ret = find_source(p, list[plane], plane, (const char *)data[plane] -
 				  (const char *)list[plane]->imp->data, pitches[plane],
-				  &run.sources[i], &run.pitches[i]);
+				  &run->sources[i], &run->pitches[i]);
 		if (!ret)
-			add_bracket(&run, run.sources[i].imp, DLBUF_READ);
+			add_bracket(run, run->sources[i].imp, DLBUF_READ);
 	}
 	if (!ret)
 		ret = find_out(p, list[n], image->data - (char *)list[n]->imp->data,
-			       &image->steps, &run);
+			       &image->steps, run);
 	for (uint32_t i = 0; i < 3 && !ret; i++)
-		if (prepare_same_buffer(&run.sources[i].imp->id, &run.out.imp->id) &&
-		    run.sources[i].low < run.out.high && run.out.low < run.sources[i].high)
+		if (prepare_same_buffer(&run->sources[i].imp->id, &run->out.imp->id) &&
+		    run->sources[i].low < run->out.high && run->out.low < run->sources[i].high)
 			ret = fail(-EOPNOTSUPP, "the tensor overlaps a plane of the frame");
 	if (ret)
 		return ret;
-	add_bracket(&run, run.out.imp, DLBUF_WRITE);
+	add_bracket(run, run->out.imp, DLBUF_WRITE);
+	return pack ? make_program(p, &job->program, &job->bytes) : 0;
+}
+
+int prepare_run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[], uint32_t n,
+		DLManagedTensorVersioned *out, const struct program_job *jobs, uint32_t njobs,
+		uint64_t deadline_ns)
+{
+	NOT_CANCELLED;
+	struct tensor *list[DLBUF_MAX_PLANES + 1];
+	int before = -1, done = -1, ret = find_tensors(p, planes, n, out, list);
+	uint32_t taken = 0;
+	bool tried = false;
+
+	if (ret)
+		return ret;
 	while (taken <= n && !ret) {
 		ret = sync_set_acquired(list[taken], taken < n ? DLBUF_READ : DLBUF_WRITE, NULL);
 		taken += !ret;
 	}
 	if (!ret) {
 		do
-			ret = submit(p, &run, list, n + 1, deadline_ns, &before, &done);
+			ret = submit(p, jobs, njobs, list, n + 1, deadline_ns, &before, &done);
 		while (ret && device_relieve(ret, &tried));
 		if (!ret)
-			ret = finish(&run, list, n + 1, before, done);
+			ret = finish(&jobs->run, list, n + 1, before, done);
 	}
 	while (taken--)
 		sync_drop(list[taken]);

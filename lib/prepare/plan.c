@@ -333,7 +333,7 @@ static int find_axes(enum dlbuf_filter filter, double from, double length, uint3
 	return ret;
 }
 
-int prepare_tables(struct dlbuf_prepare *p)
+int prepare_axes(struct dlbuf_prepare *p)
 {
 	const struct dlbuf_prepare_opts *o = &p->opts;
 	const struct dlbuf_prepare_info *i = &p->info;
@@ -363,6 +363,13 @@ int prepare_tables(struct dlbuf_prepare *p)
 		ret = find_axes(o->filter, i->crop_y, i->crop_height,
 				odd ? i->scaled_width : i->scaled_height, p->top, p->height,
 				fine ? fine->vsub : 0, y, p->y);
+	return ret;
+}
+
+int prepare_tables(struct dlbuf_prepare *p)
+{
+	int ret = prepare_axes(p);
+
 	if (ret)
 		return ret;
 #ifdef CONFIG_PREPARE_DEVICE

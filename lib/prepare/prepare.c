@@ -12,8 +12,10 @@
 #include "../frame/frame.h"
 #include "../import/backend.h"
 #include "../system/internal.h"
+#include "../system/sys.h"
 #include "../tensor/tensor.h"
 #include "prepare.h"
+#include "program.h"
 
 /* The dtypes in the order of enum store. */
 static const DLDataType dtypes[] = {
@@ -347,34 +349,58 @@ static int check_batch(struct dlbuf_prepare *p, const struct batch *b, const str
 }
 
 #ifdef CONFIG_PREPARE_DEVICE
+/* As many crops are one piece of work: a device that computes longer may be taken for hung. */
+#define TOGETHER 64
+
 /*
- * Each image is a run, which holds its program: crops have one each. If one fails, the runs
- * before it have ended when the frame is given back.
+ * The plan's own crop is a run of its program. Others have programs of their own, which a device
+ * loads and runs together if it can. After a failure the runs before it have ended when the
+ * frame is given back.
  */
 static int run_on_device(struct dlbuf_prepare *c, void *program,
 			 DLManagedTensorVersioned *const planes[], uint32_t n,
 			 const struct pixels *px, const struct batch *b, uint64_t deadline_ns)
 {
+	const struct backend *backend = c->dev->backend;
+	bool pack = b->crops && backend->program_run_all;
+	uint32_t room = !pack ? 1 : b->n < TOGETHER ? b->n : TOGETHER;
+	struct program_job one = { .program = NULL }, *jobs = &one;
 	struct image image;
 	char why[512];
 	int ret = check_batch(c, b, px);
 
-	for (uint32_t i = 0; i < b->n && !ret; i++) {
-		ret = find_crop(c, b, i, &image);
-		if (!ret && b->crops)
-			ret = prepare_tables(c);
+	if (!ret && pack)
+		jobs = sys_calloc(room, sizeof(*jobs));
+	if (!jobs)
+		return fail(-ENOMEM, "no memory for %u crops", room);
+	for (uint32_t i = 0; i < b->n && !ret; i += room) {
+		uint32_t k, count = b->n - i < room ? b->n - i : room;
+
+		for (k = 0; k < count && !ret; k++) {
+			ret = find_crop(c, b, i + k, &image);
+			if (!ret && b->crops)
+				ret = pack ? prepare_axes(c) : prepare_tables(c);
+			if (!ret)
+				ret = prepare_job(c, pack, planes, n, px->planes, px->pitches,
+						  b->out, &image, &jobs[k]);
+		}
 		if (!ret)
-			ret = prepare_run(c, planes, n, px->planes, px->pitches, b->out, &image,
-					  deadline_ns);
+			ret = prepare_run(c, planes, n, b->out, jobs, k, deadline_ns);
+		while (k--) {
+			free(jobs[k].program);
+			jobs[k].program = NULL;
+		}
 		if (c->program != program)
-			c->dev->backend->program_drop(c->program);
+			backend->program_drop(c->program);
 		c->program = program;
 		if (ret && i) {
 			snprintf(why, sizeof(why), "%s", dlbuf_last_error());
 			dlbuf_device_drain(c->dev, 0);
-			return fail(ret, "%s", why);
+			fail(ret, "%s", why);
 		}
 	}
+	if (jobs != &one)
+		free(jobs);
 	return ret;
 }
 #endif

@@ -181,6 +181,7 @@ int prepare_grow(void **memory, size_t *room, size_t bytes);
  */
 int prepare_crops(struct dlbuf_prepare *p);
 int prepare_crop(struct dlbuf_prepare *p, const struct dlbuf_crop *crop);
+int prepare_axes(struct dlbuf_prepare *p);
 int prepare_tables(struct dlbuf_prepare *p);
 
 /* libm's, which the library does not link. */
@@ -218,11 +219,20 @@ void prepare_threads_end(struct prepare_threads *t);
 void prepare_divide(struct prepare_threads *t, uint32_t n,
 		    void (*fn)(const void *data, uint32_t i), const void *data);
 
-/* device.c: loads the program, and runs it for planes that are at data. */
+/* device.c: loads the program. */
 int prepare_load(struct dlbuf_prepare *p);
+
+struct program_job;
+
+/* Finds the run of an image, for planes that are at data; with `pack` its program, too: free() it. */
+int prepare_job(struct dlbuf_prepare *p, bool pack, DLManagedTensorVersioned *const planes[],
+		uint32_t n, const void *const data[], const int64_t pitches[],
+		DLManagedTensorVersioned *out, const struct image *image, struct program_job *job);
+
+/* Runs jobs for planes and out: one of the loaded program, or several with programs. */
 int prepare_run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[], uint32_t n,
-		const void *const data[], const int64_t pitches[], DLManagedTensorVersioned *out,
-		const struct image *image, uint64_t deadline_ns);
+		DLManagedTensorVersioned *out, const struct program_job *jobs, uint32_t njobs,
+		uint64_t deadline_ns);
 
 /*
  * The code for one kind of processor. Rows of floats are aligned to 32 bytes, and have room

@@ -65,4 +65,11 @@ struct program_run {
 	uint32_t nbrackets;
 };
 
+/* A program, NULL if it is loaded, and a run of it. */
+struct program_job {
+	struct program *program;
+	size_t bytes;
+	struct program_run run;
+};
+
 #endif /* DLBUF_LIB_PREPARE_PROGRAM_H */

@@ -12,6 +12,7 @@
 #include <dlbuf/prepare.h>
 
 #include "import/backend.h"
+#include "prepare/program.h"
 #include "system/internal.h"
 #include "system/sys.h"
 
@@ -120,8 +121,9 @@ int cts_prepare_small(struct dlbuf_device *dev, int fd)
 	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = 8, .height = 8, .dtype = { kDLUInt, 8, 1 });
 	struct dlbuf_frame f = PICTURE(W, 16, DLBUF_FOURCC('G', 'R', 'E', 'Y'), DLBUF_CODE_V4L2, 1,
 				       .planes = { { .fd = fd, .pitch = W } });
-	DLTensor layout = { .ndim = 3, .dtype = { kDLUInt, 8, 1 }, .byte_offset = 4096,
-		.shape = (int64_t[]){ 3, 8, 8 } };
+	DLTensor layout = { .ndim = 4, .dtype = { kDLUInt, 8, 1 }, .byte_offset = 4096,
+		.shape = (int64_t[]){ 2, 3, 8, 8 } };
+	const struct dlbuf_crop crops[] = { { .x = 0 }, { 8, 2, 9, 9 } };
 	DLManagedTensorVersioned *out = NULL;
 	struct dlbuf_prepare *plan = NULL;
 	int ret;
@@ -133,6 +135,8 @@ int cts_prepare_small(struct dlbuf_device *dev, int fd)
 		ret = dlbuf_import(dev, fd, &layout, NULL, &out);
 	if (!ret)
 		ret = dlbuf_prepare_frame(plan, &f, out, 0, 0);
+	if (!ret)
+		ret = dlbuf_prepare_crops(plan, &f, crops, 2, out, 0, 0, NULL);
 	dlbuf_prepare_destroy(plan);
 	cts_delete(out);
 	return ret;
@@ -456,6 +460,68 @@ static void crops_of_a_frame(void *arg)
 	scene_close(&s);
 }
 
+static const struct backend *real_backend;
+static unsigned int submits;
+
+static int counted(struct dlbuf_device *dev, const struct program_job *jobs, uint32_t n, int fence,
+		   int *done)
+{
+	submits++;
+	return real_backend->program_run_all(dev, jobs, n, fence, done);
+}
+
+/* More crops than a device gets at once are two pieces of work, one behind the other. */
+static void many_crops(void *arg)
+{
+	enum { N = 70, SMALL = 3 * 8 * 8 };
+	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = 8, .height = 8, .dtype = { kDLUInt, 8, 1 },
+		   .fit = DLBUF_FIT_LETTERBOX, .filter = DLBUF_FILTER_TRIANGLE);
+	DLTensor layout = { .ndim = 4, .dtype = opts.dtype, .shape = (int64_t[]){ N, 3, 8, 8 } };
+	static uint8_t want[N * SMALL], got[N * SMALL];
+	DLManagedTensorVersioned plain = { .version = { DLPACK_MAJOR_VERSION, 0 },
+		.deleter = nothing, .dl_tensor = layout }, *out;
+	int fd = cts_alloc("udmabuf", N * SMALL);
+	struct dlbuf_crop crops[N];
+	struct dlbuf_device *cpu;
+	struct dlbuf_prepare *plan;
+	struct backend backend;
+	uint32_t other = 0;
+	struct scene s;
+
+	scene_open(&s);
+	for (uint32_t i = 0; i < N; i++)
+		crops[i] = (struct dlbuf_crop){ i % 30 * 1.25, i % 20, 1 + i % 24, 4 + i % 20 / 2. };
+	plain.dl_tensor.data = want;
+	plain.dl_tensor.device.device_type = kDLCPU;
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
+	REQUIRE_OK(dlbuf_prepare_create(cpu, &s.frame, &opts, &plan));
+	REQUIRE_OK(dlbuf_prepare_crops(plan, &s.frame, crops, N, &plain, 0, 0, NULL));
+	dlbuf_prepare_destroy(plan);
+	dlbuf_device_close(cpu);
+	real_backend = s.dev->backend;
+	backend = *real_backend;
+	if (backend.program_run_all)
+		backend.program_run_all = counted;
+	s.dev->backend = &backend;
+	REQUIRE_OK(dlbuf_import(s.dev, fd, &layout, NULL, &out));
+	REQUIRE_OK(dlbuf_prepare_create(s.dev, &s.frame, &opts, &plan));
+	REQUIRE_OK(dlbuf_prepare_crops(plan, &s.frame, crops, N, out, 0, 0, NULL));
+	CHECK_EQ(submits, backend.program_run_all ? 2 : 0);
+	/* Their tables stay until they have been read. */
+	dlbuf_prepare_destroy(plan);
+	cts_peek(fd, 0, got, sizeof(got));
+	UNTIL(fired(&s) == 2);
+	for (uint32_t i = 0; i < N * SMALL && cts_computes; i++) {
+		CHECK(abs(got[i] - want[i]) <= 1);
+		other += got[i] != want[i];
+	}
+	CHECK(other <= 2 + N * SMALL / 100);
+	cts_delete(out);
+	s.dev->backend = real_backend;
+	scene_close(&s);
+	close(fd);
+}
+
 /* The same without a plan, by one that the device keeps. */
 static void without_a_plan(void *arg)
 {
@@ -694,6 +760,8 @@ static void every_call(void *arg)
 		fault_at(0);
 		CHECK(!ret || (ret < 0 && dlbuf_last_error()[0]));
 		failed += ret < 0;
+		/* Work that runs has fds. */
+		CHECK_OK(dlbuf_device_drain(dev, 0));
 		cts_settle();
 		if (fds && !CHECK_EQ(cts_count_fds(), fds))
 			ktap_note(NULL, 0, "after the failure of call %lu of %lu: %d, %s", n, calls,
@@ -740,6 +808,7 @@ void cts_cases_prepare(void)
 				  (void *)&copies[k]);
 	ktap_case("prepare/values", values, NULL);
 	ktap_case("prepare/refused", refused, NULL);
+	ktap_case("prepare/many-crops", many_crops, NULL);
 #ifdef CONFIG_FAULT_INJECTION
 	ktap_case("fault/prepare", every_call, NULL);
 #endif

@@ -139,7 +139,7 @@ static void spoil(struct input *in, struct dlbuf_prepare_opts *o)
 	switch (n % 8) {
 	case 0: o->turn = 3 + more; break;
 	case 1: o->filter = 5 + more; break;
-	case 2: o->flags |= 64 << more % 26; break;
+	case 2: o->flags |= 64u << more % 26; break;
 	case 3: o->dtype.lanes += more; break;
 	case 4: o->zero_point = 256 + more; break;
 	case 5: o->colour.chroma_site = 6 + more % 200; break;

@@ -500,6 +500,7 @@ lab-pipewire := $(media) --gpu
 behind-pipewire := tests/interop/session
 lab-vaapi := $(media)
 lab-wrap := --with validation
+lab-zimg := $(media)
 behind-wrap := tests/interop/validated
 example-vaapi := $(va)
 # NAME_stream.c is a part of the program NAME.

@@ -501,7 +501,7 @@ static void reference(const struct scaled components[3], int n, const struct dlb
 
 		v[c] = scaled_at(&components[c], i, j);
 		v[c] -= chroma ? 128 * step : limited ? 16 * step : 0;
-		v[c] /= limited ? (chroma ? 224 : 219) * step : max;
+		v[c] /= limited ? (chroma && o->colour.matrix != YCGCO ? 224 : 219) * step : max;
 	}
 	if (n == 1) {
 		rgb[0] = rgb[1] = rgb[2] = clamp01(v[0]);

@@ -376,6 +376,7 @@ const struct backend vulkan_backend = {
 #ifdef CONFIG_PREPARE_VULKAN
 	.program_load = vulkan_program_load,
 	.program_run = vulkan_program_run,
+	.program_run_all = vulkan_program_run_all,
 	.program_drop = vulkan_program_drop,
 #endif
 };

@@ -38,12 +38,13 @@ struct vulkan_binding {
 	struct vulkan_program *program;
 	struct vulkan_binding *next;	/* the one used last is the first */
 	struct key key;
-	VkDescriptorPool pool;		/* of this set */
+	VkDescriptorPool pool;		/* of the sets, one of each run */
 	VkDescriptorSet set;
 	VkCommandBuffer cmd;
 	uint32_t running;		/* submits */
 };
 
+/* Or several whose tables are in one buffer, for one submit. */
 struct vulkan_program {
 	struct vulkan_device *dev;
 	uint32_t users;			/* the plan, and running submits */
@@ -232,7 +233,8 @@ static uint32_t coherent_type(struct vulkan_device *dev, uint32_t types)
 	return i;
 }
 
-static int make_tables(struct vulkan_program *g, const void *from, size_t bytes)
+/* *at is where the host writes the tables. */
+static int make_tables(struct vulkan_program *g, size_t bytes, void **at)
 {
 	struct vulkan_device *dev = g->dev;
 	struct vulkan_api *vk = &dev->instance.vk;
@@ -246,7 +248,6 @@ static int make_tables(struct vulkan_program *g, const void *from, size_t bytes)
 	};
 	VkMemoryRequirements needs;
 	bool alone = false;
-	void *at;
 	int ret = VULKAN_CALL(vk, CreateBuffer, dev->handle, &buffer, NULL, &g->tables);
 
 	if (ret)
@@ -258,21 +259,16 @@ static int make_tables(struct vulkan_program *g, const void *from, size_t bytes)
 	if (!ret)
 		ret = VULKAN_CALL(vk, BindBufferMemory, dev->handle, g->tables, g->memory, 0);
 	if (!ret)
-		ret = VULKAN_CALL(vk, MapMemory, dev->handle, g->memory, 0, VK_WHOLE_SIZE, 0, &at);
-	if (!ret)
-		memcpy(at, from, bytes);
+		ret = VULKAN_CALL(vk, MapMemory, dev->handle, g->memory, 0, VK_WHOLE_SIZE, 0, at);
 	return ret;
 }
 
-int vulkan_program_load(struct dlbuf_device *base, const struct program *p, size_t bytes,
-			void **out)
+static struct vulkan_program *new_program(struct vulkan_device *dev, const struct program *p)
 {
-	struct vulkan_device *dev = vulkan_device(base);
 	struct vulkan_program *g = sys_calloc(1, sizeof(*g));
-	int ret;
 
 	if (!g)
-		return -ENOMEM;
+		return NULL;
 	g->dev = dev;
 	g->users = 1;
 	g->value_bits = p->store <= STORE_I8 ? 8 : p->store == STORE_F32 ? 32 : 16;
@@ -281,9 +277,24 @@ int vulkan_program_load(struct dlbuf_device *base, const struct program *p, size
 	g->nout = p->nout;
 	g->groups[0] = (p->width * g->value_bits / 32 + 8) / 8;
 	g->groups[1] = (p->height + 7) / 8;
+	return g;
+}
+
+int vulkan_program_load(struct dlbuf_device *base, const struct program *p, size_t bytes,
+			void **out)
+{
+	struct vulkan_device *dev = vulkan_device(base);
+	struct vulkan_program *g = new_program(dev, p);
+	void *at;
+	int ret;
+
+	if (!g)
+		return -ENOMEM;
 	ret = check_limits(dev, bytes, g);
 	if (!ret)
-		ret = make_tables(g, p, bytes);
+		ret = make_tables(g, bytes, &at);
+	if (!ret)
+		memcpy(at, p, bytes);
 	pthread_mutex_lock(&dev->lock);
 	if (!ret)
 		ret = make_shader(dev);
@@ -355,16 +366,19 @@ static int find_key(const struct vulkan_program *g, const struct program_run *ru
 	return ret;
 }
 
+/* The runs of a submit, which have the brackets of the first, and their sets and constants. */
 struct recording {
-	const struct vulkan_binding *binding;
+	const struct vulkan_program *program;
 	const struct program_run *run;
+	const VkDescriptorSet *sets;
+	const struct push *pushes;
+	uint32_t n;
 };
 
 static void record(VkCommandBuffer cmd, uint32_t n, void *data)
 {
 	const struct recording *r = data;
-	const struct vulkan_binding *b = r->binding;
-	struct vulkan_device *dev = b->program->dev;
+	struct vulkan_device *dev = r->program->dev;
 	struct vulkan_api *vk = &dev->instance.vk;
 	struct vulkan_owned list[ARRAY_SIZE(r->run->brackets)];
 
@@ -378,23 +392,27 @@ static void record(VkCommandBuffer cmd, uint32_t n, void *data)
 	vulkan_transfer(dev, cmd, true, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, list,
 			r->run->nbrackets, NULL, 0);
 	vk->CmdBindPipeline(cmd, VK_PIPELINE_BIND_POINT_COMPUTE, dev->shader.pipeline);
-	vk->CmdBindDescriptorSets(cmd, VK_PIPELINE_BIND_POINT_COMPUTE, dev->shader.layout, 0, 1,
-				  &b->set, 0, NULL);
-	vk->CmdPushConstants(cmd, dev->shader.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-			     sizeof(b->key.push), &b->key.push);
-	vk->CmdDispatch(cmd, b->program->groups[0], b->program->groups[1], 1);
+	/* Each writes other bytes, so there is no barrier between them. */
+	for (uint32_t i = 0; i < r->n; i++) {
+		vk->CmdBindDescriptorSets(cmd, VK_PIPELINE_BIND_POINT_COMPUTE, dev->shader.layout,
+					  0, 1, &r->sets[i], 0, NULL);
+		vk->CmdPushConstants(cmd, dev->shader.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+				     sizeof(*r->pushes), &r->pushes[i]);
+		vk->CmdDispatch(cmd, r->program->groups[0], r->program->groups[1], 1);
+	}
 	vulkan_transfer(dev, cmd, false, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, list,
 			r->run->nbrackets, NULL, 0);
 }
 
-/* Under dev->lock: a new binding, with a set that has no buffers yet. */
-static int new_binding(struct vulkan_program *g, struct vulkan_binding **out)
+/* Under dev->lock: a new binding, with n sets that have no buffers yet. */
+static int new_binding(struct vulkan_program *g, uint32_t n, VkDescriptorSet sets[],
+		       struct vulkan_binding **out)
 {
 	struct vulkan_api *vk = &g->dev->instance.vk;
-	const VkDescriptorPoolSize size = { VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, BINDINGS };
+	const VkDescriptorPoolSize size = { VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, n * BINDINGS };
 	VkDescriptorPoolCreateInfo pool = {
 		.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
-		.maxSets = 1,
+		.maxSets = n,
 		.poolSizeCount = 1,
 		.pPoolSizes = &size,
 	};
@@ -411,41 +429,50 @@ static int new_binding(struct vulkan_program *g, struct vulkan_binding **out)
 	b->program = g;
 	ret = VULKAN_CALL(vk, CreateDescriptorPool, g->dev->handle, &pool, NULL, &b->pool);
 	set.descriptorPool = b->pool;
-	if (!ret)
-		ret = VULKAN_CALL(vk, AllocateDescriptorSets, g->dev->handle, &set, &b->set);
+	for (uint32_t i = 0; i < n && !ret; i++)
+		ret = VULKAN_CALL(vk, AllocateDescriptorSets, g->dev->handle, &set, &sets[i]);
 	if (ret) {
 		binding_free(g, b);
 		return ret;
 	}
+	b->set = sets[0];
 	g->nbindings++;
 	*out = b;
 	return 0;
+}
+
+/* The tables begin at `from`. */
+static void write_set(const struct vulkan_program *g, VkDescriptorSet set, const struct key *key,
+		      uint64_t from, uint64_t bytes)
+{
+	const VkDescriptorBufferInfo tables = { g->tables, from, bytes };
+	VkWriteDescriptorSet writes[BINDINGS];
+
+	for (uint32_t i = 0; i < BINDINGS; i++)
+		writes[i] = (VkWriteDescriptorSet){
+			.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+			.dstSet = set,
+			.dstBinding = i,
+			.descriptorCount = 1,
+			.descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+			.pBufferInfo = i == TABLES ? &tables : &key->buffers[i],
+		};
+	g->dev->instance.vk.UpdateDescriptorSets(g->dev->handle, BINDINGS, writes, 0, NULL);
 }
 
 static int set_binding(struct vulkan_binding *b, const struct key *key,
 		       const struct program_run *run)
 {
 	struct vulkan_device *dev = b->program->dev;
-	struct vulkan_api *vk = &dev->instance.vk;
-	const VkDescriptorBufferInfo tables = { b->program->tables, 0, VK_WHOLE_SIZE };
-	VkWriteDescriptorSet writes[BINDINGS];
 
 	b->key = *key;
 	if (b->cmd)
-		vk->FreeCommandBuffers(dev->handle, dev->pool, 1, &b->cmd);
+		dev->instance.vk.FreeCommandBuffers(dev->handle, dev->pool, 1, &b->cmd);
 	b->cmd = NULL;
-	for (uint32_t i = 0; i < BINDINGS; i++)
-		writes[i] = (VkWriteDescriptorSet){
-			.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
-			.dstSet = b->set,
-			.dstBinding = i,
-			.descriptorCount = 1,
-			.descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-			.pBufferInfo = i == TABLES ? &tables : &key->buffers[i],
-		};
-	vk->UpdateDescriptorSets(dev->handle, BINDINGS, writes, 0, NULL);
+	write_set(b->program, b->set, key, 0, VK_WHOLE_SIZE);
 	return vulkan_record(dev, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, record,
-			     &(struct recording){ b, run }, 1, &b->cmd);
+			     &(struct recording){ b->program, run, &b->set, &b->key.push, 1 }, 1,
+			     &b->cmd);
 }
 
 /* Under dev->lock: the binding of a key; or a new one, or that of the longest idle key. */
@@ -453,6 +480,7 @@ static int get_binding(struct vulkan_program *g, const struct key *key,
 		       const struct program_run *run, struct vulkan_binding **out)
 {
 	struct vulkan_binding **p, **idle = NULL, *b = NULL;
+	VkDescriptorSet set;
 	int ret = 0;
 
 	for (p = &g->bindings; (b = *p); p = &b->next) {
@@ -471,7 +499,7 @@ static int get_binding(struct vulkan_program *g, const struct key *key,
 			ret = set_binding(found, key, run);
 		b = found;
 	} else {
-		ret = new_binding(g, &b);
+		ret = new_binding(g, 1, &set, &b);
 		if (ret)
 			return ret;
 		ret = set_binding(b, key, run);
@@ -501,4 +529,55 @@ int vulkan_program_run(void *program, const struct program_run *run, int fence, 
 	ret = get_binding(g, &key, run, &b);
 	pthread_mutex_unlock(&g->dev->lock);
 	return ret ? ret : vulkan_submit_binding(run->brackets, run->nbrackets, b, b->cmd, fence, done);
+}
+
+int vulkan_program_run_all(struct dlbuf_device *base, const struct program_job *jobs, uint32_t n,
+			   int fence, int *done)
+{
+	struct vulkan_device *dev = vulkan_device(base);
+	struct vulkan_program *g = new_program(dev, jobs->program);
+	VkDescriptorSet *sets = sys_calloc(n, sizeof(*sets) + sizeof(struct push));
+	struct push *pushes = (void *)(sets + n);
+	struct vulkan_binding *b = NULL;
+	uint64_t room = 0;
+	struct key key;
+	void *at = NULL;
+	int ret = g && sets ? 0 : -ENOMEM;
+
+	*done = -1;
+	for (uint32_t i = 0; i < n; i++)
+		room = jobs[i].bytes > room ? jobs[i].bytes : room;
+	if (!ret)
+		ret = check_limits(dev, room, g);
+	if (!ret) {
+		room = (room + g->align - 1) / g->align * g->align;
+		ret = make_tables(g, n * room, &at);
+	}
+	if (!ret)
+		vulkan_jobs_reap(dev, &dev->together);
+	pthread_mutex_lock(&dev->lock);
+	if (!ret)
+		ret = new_binding(g, n, sets, &b);
+	if (!ret)
+		g->bindings = b;
+	for (uint32_t i = 0; i < n && !ret; i++) {
+		memcpy((char *)at + i * room, jobs[i].program, jobs[i].bytes);
+		ret = find_key(g, &jobs[i].run, &key);
+		if (ret)
+			break;
+		pushes[i] = key.push;
+		write_set(g, sets[i], &key, i * room, jobs[i].bytes);
+	}
+	if (!ret)
+		ret = vulkan_record(dev, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, record,
+				    &(struct recording){ g, &jobs->run, sets, pushes, n }, 1, &b->cmd);
+	if (!ret)
+		b->running++;
+	else if (g)
+		program_put(g);
+	pthread_mutex_unlock(&dev->lock);
+	free(sets);
+	/* The submit has the only use of the program. */
+	return ret ? ret : vulkan_submit_binding(jobs->run.brackets, jobs->run.nbrackets, b, b->cmd,
+						 fence, done);
 }

@@ -355,6 +355,8 @@ int vulkan_submit_binding(const struct bracket *brackets, uint32_t n,
 int vulkan_program_load(struct dlbuf_device *dev, const struct program *p, size_t bytes,
 			void **program);
 int vulkan_program_run(void *program, const struct program_run *run, int fence, int *done);
+int vulkan_program_run_all(struct dlbuf_device *dev, const struct program_job *jobs, uint32_t n,
+			   int fence, int *done);
 void vulkan_program_drop(void *program);
 #ifdef CONFIG_PREPARE_VULKAN
 void vulkan_binding_put(struct vulkan_binding *binding);
