@@ -65,8 +65,9 @@ struct prepare {
 	struct dlbuf_frame kind;	/* of the plan: only its description is used */
 	struct dlbuf_prepare *plan;
 	struct dlbuf_prepare_info info;
-	int64_t shape[4];
+	int64_t shape[4], strides[4];
 	gsize bytes;
+	gboolean is_picture;		/* for whom it is video/x-raw, and no tensor */
 };
 
 typedef struct {
@@ -382,30 +383,43 @@ static GstCaps *sink_caps(void)
 
 #define TENSORS "other/tensors,format=(string)static,num_tensors=(int)1"
 
+/* The formats of a tensor [1, H, W, C] of uint8, by enum dlbuf_channels. */
+static const char *const pictures[] = { "RGB", "BGR", "GRAY8" };
+
+/* What can be made of pictures of these caps. */
+static void append_results(DlbufPrepare *self, const GstStructure *in, GstCaps *caps)
+{
+	const GValue *rate = gst_structure_get_value(in, "framerate");
+	GstStructure *s = gst_structure_from_string(TENSORS, NULL), *picture = NULL;
+
+	GST_OBJECT_LOCK(self);
+	gst_structure_set(s, "types", G_TYPE_STRING, types[self->set.type].name, NULL);
+	if (self->set.layout && types[self->set.type].dtype.code == kDLUInt)
+		picture = gst_structure_new("video/x-raw", "format", G_TYPE_STRING,
+					    pictures[self->set.channels], NULL);
+	GST_OBJECT_UNLOCK(self);
+	if (rate)
+		gst_structure_set_value(s, "framerate", rate);
+	if (rate && picture)
+		gst_structure_set_value(picture, "framerate", rate);
+	gst_caps_append_structure(caps, s);
+	if (picture)
+		gst_caps_append_structure(caps, picture);
+}
+
 static GstCaps *transform_caps(GstBaseTransform *trans, GstPadDirection direction, GstCaps *caps,
 			       GstCaps *filter)
 {
-	DlbufPrepare *self = (DlbufPrepare *)trans;
-	const GValue *rate;
 	GstCaps *result, *both;
 
 	if (direction == GST_PAD_SRC) {
 		result = gst_pad_get_pad_template_caps(trans->sinkpad);
 	} else {
 		result = gst_caps_new_empty();
-		for (guint i = 0; i < gst_caps_get_size(caps); i++) {
-			GstStructure *s = gst_structure_from_string(TENSORS, NULL);
-
-			GST_OBJECT_LOCK(self);
-			gst_structure_set(s, "types", G_TYPE_STRING, types[self->set.type].name,
-					  NULL);
-			GST_OBJECT_UNLOCK(self);
-			rate = gst_structure_get_value(gst_caps_get_structure(caps, i),
-						       "framerate");
-			if (rate)
-				gst_structure_set_value(s, "framerate", rate);
-			result = gst_caps_merge_structure(result, s);
-		}
+		for (guint i = 0; i < gst_caps_get_size(caps); i++)
+			append_results((DlbufPrepare *)trans, gst_caps_get_structure(caps, i),
+				       result);
+		result = gst_caps_simplify(result);
 	}
 	if (!filter)
 		return result;
@@ -447,7 +461,6 @@ static int make_plan(DlbufPrepare *self, const struct dlbuf_frame *frame)
 	self->shape[1] = o->layout ? h : c;
 	self->shape[2] = o->layout ? w : h;
 	self->shape[3] = o->layout ? c : w;
-	self->bytes = (gsize)c * h * w * types[o->type].dtype.bits / 8;
 	return 0;
 }
 
@@ -503,6 +516,11 @@ static GstCaps *fixate_caps(GstBaseTransform *trans, GstPadDirection direction, 
 			return gst_caps_new_empty();
 		}
 		other = gst_caps_make_writable(gst_caps_truncate(other));
+		if (gst_structure_has_name(gst_caps_get_structure(other, 0), "video/x-raw")) {
+			gst_caps_set_simple(other, "width", G_TYPE_INT, (int)self->shape[2],
+					    "height", G_TYPE_INT, (int)self->shape[1], NULL);
+			return gst_caps_fixate(other);
+		}
 		/* Innermost first, as NNStreamer has them. */
 		dimensions = g_strdup_printf("%d:%d:%d:1", (int)self->shape[3],
 					     (int)self->shape[2], (int)self->shape[1]);
@@ -515,6 +533,8 @@ static GstCaps *fixate_caps(GstBaseTransform *trans, GstPadDirection direction, 
 static gboolean set_caps(GstBaseTransform *trans, GstCaps *in, GstCaps *out)
 {
 	DlbufPrepare *self = (DlbufPrepare *)trans;
+	int64_t step;
+	int i;
 
 	/* Imports of the old buffers, which keep their memory. */
 	dlbuf_device_trim(self->dev, 0);
@@ -522,6 +542,14 @@ static gboolean set_caps(GstBaseTransform *trans, GstCaps *in, GstCaps *out)
 		FAIL(self, STREAM, FORMAT);
 		return FALSE;
 	}
+	self->is_picture = gst_structure_has_name(gst_caps_get_structure(out, 0), "video/x-raw");
+	for (i = 3, step = 1; i >= 0; step *= self->shape[i--]) {
+		/* GStreamer's pictures have rows of whole words. */
+		if (self->is_picture && i == 1)
+			step = GST_ROUND_UP_4(step);
+		self->strides[i] = step;
+	}
+	self->bytes = (gsize)step * types[self->used.type].dtype.bits / 8;
 	return TRUE;
 }
 
@@ -674,7 +702,7 @@ static void add_tensor(const DlbufPrepare *self, GstBuffer *out)
 	GstBuffer *data;
 	void **tensors;
 
-	if (!analytics.tensor)
+	if (!analytics.tensor || self->is_picture)
 		return;
 	data = gst_buffer_new();
 	tensors = g_new(void *, 1);
@@ -700,7 +728,8 @@ static GstFlowReturn transform(GstBaseTransform *trans, GstBuffer *in, GstBuffer
 		GST_ELEMENT_ERROR(self, RESOURCE, WRITE, ("cannot map the tensor"), (NULL));
 		return GST_FLOW_ERROR;
 	}
-	tensor = wrap(map.data, types[self->used.type].dtype, 4, self->shape, NULL);
+	tensor = wrap(map.data, types[self->used.type].dtype, 4, self->shape,
+		      self->strides);
 	if (gst_is_dmabuf_memory(gst_buffer_peek_memory(in, 0))) {
 		ret = prepare_frame(self, in, &tensor);
 	} else if (gst_video_frame_map(&mapped, &self->format.info, in, GST_MAP_READ |
@@ -784,7 +813,9 @@ static void element_class_init(DlbufPrepareClass *class)
 	for (guint i = 0; i < G_N_ELEMENTS(properties); i++)
 		g_object_class_install_property(object, i + 1, spec_of(&properties[i]));
 	src = gst_caps_from_string(TENSORS ",types=(string){float32,float16,bfloat16,uint8,int8},"
-				   "framerate=(fraction)[0/1,max]");
+				   "framerate=(fraction)[0/1,max];"
+				   "video/x-raw,format=(string){RGB,BGR,GRAY8},width=(int)[1,max],"
+				   "height=(int)[1,max],framerate=(fraction)[0/1,max]");
 	gst_element_class_add_pad_template(gst, gst_pad_template_new("sink", GST_PAD_SINK,
 		GST_PAD_ALWAYS, sink));
 	gst_element_class_add_pad_template(gst, gst_pad_template_new("src", GST_PAD_SRC,

@@ -17,8 +17,8 @@ from typing import (Any, Literal, NamedTuple, Self, SupportsFloat,
 from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._camera import parse_size
 from ._consumers import from_dlpack
-from ._dlbuf import Tensor
-from ._errors import InvalidError, UnsupportedError
+from ._dlbuf import Device, Tensor
+from ._errors import Error, InvalidError, UnsupportedError
 from ._frames import frame_args
 from ._producers import find_format, integers, nearest
 from ._types import Colour, DLDeviceType, DType, View, device_name
@@ -44,6 +44,8 @@ Numbers = float | Sequence[float]
 
 class PrepareOptions(TypedDict, total=False):
     """The options of prepare() and Preparer; docs/prepare.md defines the result.
+
+    device: a Device or its name, which prepares: "cpu", or a GPU such as "vulkan:0".
 
     Size. size: (width, height), one number for both, or "640x640": of the tensor.
     fit: "stretch", "letterbox" (bars beside the picture; enlarge=False: never larger
@@ -71,6 +73,7 @@ class PrepareOptions(TypedDict, total=False):
     >>> options: dlbuf.PrepareOptions = {"size": 224, "fit": "crop"}
     """
 
+    device: Device | str
     size: int | Sequence[int] | str
     fit: Literal["stretch", "letterbox", "crop"]
     shortest: int
@@ -352,18 +355,35 @@ def _on_cpu(what: str, t: Tensor) -> Tensor:
     return t.to("cpu")
 
 
-def _tensors(what: str, values: Any) -> tuple[Tensor, ...]:
-    return tuple(_on_cpu(what, v if isinstance(v, Tensor) else from_dlpack(v))
-                 for v in values)
+def _on(what: str, t: Tensor, device: Device | None) -> Tensor:
+    """t, or the same memory where the device that prepares reaches it."""
+    if device is None:
+        return _on_cpu(what, t)
+    if t.device is device:
+        return t
+    where = device_name(*t.__dlpack_device__())
+    if t.buffer is None:
+        raise UnsupportedError(
+            _EOPNOTSUPP, f"{what} is on {where} and not of a dma-buf: {device.name}, which "
+            "prepares frames, cannot reach it; dlbuf.alloc() makes a dma-buf")
+    try:
+        return t.to(device)
+    except Error as e:
+        raise type(e)(e.errno, f"{what} is on {where}, and {device.name}, which prepares "
+                      f"frames, cannot import it: {e.strerror}") from None
+
+
+def _tensors(values: Any) -> tuple[Tensor, ...]:
+    return tuple(v if isinstance(v, Tensor) else from_dlpack(v) for v in values)
 
 
 def _arguments(frame: Any, format: str | None, out: Any, index: int
                ) -> tuple[tuple[Tensor, ...], _Kind, Tensor | None, int]:
-    tensors = _tensors("a plane", frame if isinstance(frame, (list, tuple)) else (frame,))
+    tensors = _tensors(frame if isinstance(frame, (list, tuple)) else (frame,))
     if not tensors:
         raise refuse("a frame without planes")
     kind = _kind_of(tensors, format)
-    target = None if out is None else _tensors("out", [out])[0]
+    target = None if out is None else _tensors([out])[0]
     if (number := integers([index], 1)) is None or not -1 << 63 <= index < 1 << 63:
         raise refuse(f"index={index!r} is not a whole number")
     return tensors, kind, target, number[0]
@@ -472,6 +492,14 @@ def _info(fields: tuple[Any, ...]) -> PrepareInfo:
 _Plan = tuple[_dlbuf.Plan, PrepareInfo]
 
 
+def _run(plan: _dlbuf.Plan, tensors: tuple[Tensor, ...], out: Tensor, index: int,
+         deadline: SupportsFloat | None, crops: bytes | None = None) -> list[PrepareInfo]:
+    device = plan.device
+    infos = plan.run(tuple(_on("a plane", t, device) for t in tensors),
+                     _on("out", out, device), index, deadline, crops)
+    return [_info(i) for i in infos or ()]
+
+
 class Preparer:
     """Makes a model's input of frames: scaled, in the model's colours, layout and
     numbers, in one pass over the pixels.
@@ -508,10 +536,14 @@ class Preparer:
         # The caller's lists may change.
         self._options = options = {n: _hashable(v) for n, v in options.items()}
         self._config = deepcopy(config) if sizes else None
+        device = options.get("device", "cpu")
+        if not isinstance(device, (str, Device)):
+            raise TypeError(f"device={device!r} is not a Device or the name of one")
+        self._device = None if device == "cpu" else device
         # Options that depend on the size of the picture, which it is called with.
         self._sizes = sizes
         self._parsed = None if sizes else _parse(options)
-        self._plans: dict[_Kind, _Plan] = {}
+        self._plans: dict[Any, _Plan] = {}
 
     @classmethod
     def from_config(cls, config: str | os.PathLike[str] | dict[str, Any], /,
@@ -555,7 +587,8 @@ class Preparer:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without plans: a copy, also in another process, makes its own."""
-        return {n: v for n, v in vars(self).items() if n not in ("_sizes", "_parsed", "_plans")}
+        return {n: v for n, v in vars(self).items() 
+                if n not in ("_sizes", "_parsed", "_plans", "_device")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         from ._models import read_config
@@ -581,7 +614,7 @@ class Preparer:
             if options.get("turn", 0) % 2:
                 width, height = height, width
             options = self._sizes(width, height) | options
-        plan = _dlbuf.Plan(kind, parsed or _parse(options))
+        plan = _dlbuf.Plan(kind, parsed or _parse(options), self._device)
         return plan, _info(plan.info)
 
     @overload
@@ -601,17 +634,20 @@ class Preparer:
         frame: a TensorFrame, the tensors of from_frame(), or planes in memory, such as
         NumPy arrays of a decoder, [H, W] or [H, W, C] each, with format as in
         find_format(): "NV12", "RGB". Formats without planes of values are words: "RGB565"
-        is [H, W] of uint16. A frame on another device is mapped for the CPU.
+        is [H, W] of uint16. What is on another device than the option device is imported
+        there, also out: it is then memory of a dma-buf.
 
         out: a Tensor or any writable array that has DLPack, of the shape [N, C, H, W]
         or [C, H, W] ([N, H, W, C], [H, W, C]), which is written and returned; index is
-        the image of the batch. It is memory of the CPU or of a dma-buf. Without out the
-        tensor is a new dlbuf.Tensor in plain memory, with N = 1: x.numpy() and x.torch()
-        are arrays over it.
+        the image of the batch. Without out the tensor is a new dlbuf.Tensor with N = 1, in
+        plain memory on the CPU: x.numpy() and x.torch() are arrays over it. On another
+        device it is a new dma-buf, which x.numpy() maps for the CPU if the device's
+        memory allows it, and x.to() imports elsewhere; for many frames give out.
 
         Waits for the frame's fences until deadline, in seconds of time.monotonic(),
-        and computes without the GIL. The frame is still the caller's: its pixels are
-        not needed any more, so release() may follow.
+        and computes without the GIL. A GPU waits by itself where it can, and the call
+        returns before it has computed: whoever takes the tensor waits for it. The frame
+        is still the caller's, and release() may follow.
 
         Raises InvalidError for another shape than out has, AccessError if it is
         read-only, UnsupportedError for its dtype or device and for formats without
@@ -628,19 +664,20 @@ class Preparer:
         with self._plan(kind) as (plan, info):
             if target is None:
                 out = target = plan.new(1)
-            plan.run(tensors, target, at, deadline, None)
+            _run(plan, tensors, target, at, deadline)
         return out, info
 
     @contextmanager
     def _plan(self, kind: _Kind) -> Generator[_Plan, None, None]:
-        # While a call has the plan, another thread makes one.
-        plan = self._plans.pop(kind, None) or self._make_plan(kind)
+        # While a call has the plan, another thread makes one. A device's is of one process.
+        key = (kind, self._device and os.getpid())
+        plan = self._plans.pop(key, None) or self._make_plan(kind)
         try:
             yield plan
         finally:
             if len(self._plans) >= _KEPT:
                 self._plans.clear()
-            self._plans[kind] = plan
+            self._plans[key] = plan
 
     @overload
     def crops(self, frame: Any, crops: Any, /, *, out: None = ..., index: int = ...,
@@ -684,8 +721,7 @@ class Preparer:
             with self._plan(kind) as (plan, _):
                 if target is None:
                     out = target = plan.new(len(parts))
-                found = plan.run(tensors, target, at, deadline, data)
-            return out, list(map(_info, found or ()))
+                return out, _run(plan, tensors, target, at, deadline, data)
         # The sizes follow from the crop's.
         plans = [self._make_plan(kind, p) for p in parts]
         if len({i[:2] for _, i in plans}) > 1:
@@ -693,7 +729,7 @@ class Preparer:
         if target is None:
             out = target = plans[0][0].new(len(parts))
         for i, (plan, _) in enumerate(plans):
-            plan.run(tensors, target, at + i, deadline, None)
+            _run(plan, tensors, target, at + i, deadline)
         return out, [info for _, info in plans]
 
     def tiles(self, frame: Any, size: int | Sequence[int] | str | None = None,
@@ -764,7 +800,8 @@ def prepare(frame: Any, preset: str | None = None, /, *, out: Any = None,
     ((1, 3, 64, 64), (160.0, 90.0))
     """
     named: dict[str, Any] = {k: _hashable(v) for k, v in options.items()}
-    key = preset, tuple(named.items())
+    # A Device equals its name, and may be another one of that name.
+    key: Any = preset, isinstance(named.get("device"), str), tuple(named.items())
     try:
         found = _preparers.get(key)
     except TypeError:

@@ -11,6 +11,7 @@ struct plan {
 	PyObject_HEAD
 	struct dlbuf_prepare *plan;
 	struct dlbuf_prepare_info info;
+	struct device *device;	/* NULL: the CPU alone */
 	DLDataType dtype;
 	bool nhwc;
 	bool busy;		/* a call is inside; atomic */
@@ -43,30 +44,42 @@ static int parse_opts(PyObject *args, struct dlbuf_prepare_opts *o)
 	return 0;
 }
 
-/* Plan(frame, opts): frame as frame_args() has it */
+/* Plan(frame, opts, device or None): frame as frame_args() has it */
 static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-	PyObject *frame_obj, *opts_obj;
+	PyObject *frame_obj, *opts_obj, *where;
+	struct device *device = NULL;
 	struct dlbuf_prepare_opts opts;
 	struct dlbuf_frame frame;
 	struct plan *self;
 	int ret;
 
 	(void)kwargs;
-	if (!PyArg_ParseTuple(args, "OO:Plan", &frame_obj, &opts_obj) ||
+	if (!PyArg_ParseTuple(args, "OOO:Plan", &frame_obj, &opts_obj, &where) ||
 	    parse_frame(frame_obj, &frame) || parse_opts(opts_obj, &opts))
 		return NULL;
+	if (where != Py_None) {
+		device = device_use(where);
+		if (!device)
+			return NULL;
+	}
 	self = (struct plan *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
-	if (!self)
+	if (!self) {
+		if (device)
+			device_unuse(device);
 		return NULL;
+	}
+	self->device = device;
 	self->dtype = opts.dtype;
 	self->nhwc = opts.flags & DLBUF_PREPARE_NHWC;
 	self->info.size = sizeof(self->info);
 	Py_BEGIN_ALLOW_THREADS
-	ret = dlbuf_prepare_create(NULL, &frame, &opts, &self->plan);
+	ret = dlbuf_prepare_create(device ? device->dev : NULL, &frame, &opts, &self->plan);
 	if (!ret)
 		ret = dlbuf_prepare_get_info(self->plan, &self->info);
 	Py_END_ALLOW_THREADS
+	if (device)
+		device_end(device);
 	if (!ret)
 		return (PyObject *)self;
 	raise_dlbuf(ret);
@@ -77,13 +90,37 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 static void plan_dealloc(PyObject *obj)
 {
 	PyTypeObject *type = Py_TYPE(obj);
+	struct plan *self = (struct plan *)obj;
 
-	dlbuf_prepare_destroy(((struct plan *)obj)->plan);
+	/* It may be the last that holds the device open. */
+	Py_BEGIN_ALLOW_THREADS
+	dlbuf_prepare_destroy(self->plan);
+	Py_END_ALLOW_THREADS
+	Py_XDECREF((PyObject *)self->device);
 	((freefunc)PyType_GetSlot(type, Py_tp_free))(obj);
 	Py_DECREF(type);
 }
 
-/* new(n) -> a new tensor of n images in plain memory */
+static PyObject *new_on(struct device *device, const DLTensor *dl)
+{
+	DLManagedTensorVersioned *out;
+	PyObject *made = NULL;
+	int ret;
+
+	if (device_begin(device))
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS
+	ret = dlbuf_alloc(&device->dev, 1, dl, NULL, &out);
+	Py_END_ALLOW_THREADS
+	if (ret)
+		raise_dlbuf(ret);
+	else
+		made = tensor_new(out, device, NULL, NULL);
+	device_end(device);
+	return made;
+}
+
+/* new(n) -> a new tensor of n images, a dma-buf of the device or in plain memory */
 static PyObject *plan_new_tensor(PyObject *obj, PyObject *args)
 {
 	const struct plan *self = (struct plan *)obj;
@@ -97,6 +134,8 @@ static PyObject *plan_new_tensor(PyObject *obj, PyObject *args)
 	if (!PyArg_ParseTuple(args, "I", &n))
 		return NULL;
 	dl.shape[0] = n;
+	if (self->device)
+		return new_on(self->device, &dl);
 	src = source_memory(&dl, 0);
 	return src ? tensor_of_source(src) : NULL;
 }
@@ -257,6 +296,14 @@ static PyObject *plan_info(PyObject *obj, void *closure)
 	return info_tuple(&((struct plan *)obj)->info);
 }
 
+static PyObject *plan_device(PyObject *obj, void *closure)
+{
+	struct device *device = ((struct plan *)obj)->device;
+
+	(void)closure;
+	return Py_NewRef(device ? (PyObject *)device : Py_None);
+}
+
 static PyMethodDef plan_methods[] = {
 	{ "new", plan_new_tensor, METH_VARARGS, NULL },
 	{ "run", plan_run, METH_VARARGS, NULL },
@@ -266,6 +313,7 @@ static PyMethodDef plan_methods[] = {
 
 static PyGetSetDef plan_attributes[] = {
 	{ "info", plan_info, NULL, NULL, NULL },
+	{ "device", plan_device, NULL, NULL, NULL },
 	{ NULL, NULL, NULL, NULL, NULL }
 };
 

@@ -103,5 +103,6 @@ def uses(fd: int, other: Any) -> None:
     assert_type(dlbuf.prepare(frame, out=b"", index=1, size="640x480")[0], bytes)
     preparer = dlbuf.Preparer(size=224, fit="crop", mean=(0.5, 0.5, 0.5), filter="cubic")
     assert_type(preparer(frame)[0], Tensor)
+    assert_type(dlbuf.prepare(frame, size=8, device=dlbuf.Device("vulkan:0"))[0], Tensor)
     assert_type(dlbuf.Preparer.from_config({}, dtype="float16"), dlbuf.Preparer)
     assert_type(preparer.crops(frame, preparer.tiles(frame, 64))[1], list[dlbuf.PrepareInfo])

@@ -897,6 +897,22 @@ static void check_metas(GstBuffer *b, const struct dlbuf_prepare_info *i, gsize 
 	CHECK(gst_buffer_peek_memory(t->tensors[0]->data, 0) == gst_buffer_peek_memory(b, 0));
 }
 
+/* The tensor as a picture, for elements that take no tensors. */
+static void check_picture(GstSample *sample, const char *values)
+{
+	GstVideoInfo info;
+	GstVideoFrame v;
+	int row;
+
+	REQUIRE(gst_video_info_from_caps(&info, gst_sample_get_caps(sample)));
+	REQUIRE(gst_video_frame_map(&v, &info, gst_sample_get_buffer(sample), GST_MAP_READ));
+	row = info.width * GST_VIDEO_INFO_N_COMPONENTS(&info);
+	for (int y = 0; y < info.height; y++)
+		CHECK(!memcmp((char *)GST_VIDEO_FRAME_PLANE_DATA(&v, 0) +
+			      y * GST_VIDEO_FRAME_PLANE_STRIDE(&v, 0), values + y * row, row));
+	gst_video_frame_unmap(&v);
+}
+
 /* One picture, and its tensor. */
 static void one_pair(struct stream *s, GstElement *raw, const struct preparation *p)
 {
@@ -911,9 +927,13 @@ static void one_pair(struct stream *s, GstElement *raw, const struct preparation
 	REQUIRE(sample && tensor);
 	b = gst_sample_get_buffer(tensor);
 	c = gst_caps_get_structure(gst_sample_get_caps(tensor), 0);
-	CHECK(gst_structure_has_name(c, "other/tensors"));
 	CHECK_EQ(GST_BUFFER_PTS(b), GST_BUFFER_PTS(gst_sample_get_buffer(sample)));
 	values = by_hand(sample, &p->opts, &info);
+	if (gst_structure_has_name(c, "video/x-raw")) {
+		check_picture(tensor, values);
+		goto out;
+	}
+	CHECK(gst_structure_has_name(c, "other/tensors"));
 	if (p->dimensions)
 		CHECK_MSG(!g_strcmp0(gst_structure_get_string(c, "dimensions"), p->dimensions) &&
 			  !g_strcmp0(gst_structure_get_string(c, "types"), p->types),
@@ -923,6 +943,7 @@ static void one_pair(struct stream *s, GstElement *raw, const struct preparation
 	CHECK(!memcmp(map.data, values, map.size));
 	gst_buffer_unmap(b, &map);
 	check_metas(b, &info, map.size);
+out:
 	free(values);
 	gst_sample_unref(sample);
 	gst_sample_unref(tensor);
@@ -942,6 +963,11 @@ TEST(prepare_values)
 		  PREPARE(.width = 50, .height = 40, .fit = DLBUF_FIT_CROP, .crop_pct = .9,
 			  .flags = DLBUF_PREPARE_NHWC, .channels = DLBUF_CHANNELS_BGR,
 			  .filter = DLBUF_FILTER_AREA, .dtype = { kDLUInt, 8, 1 }) },
+		{ "videotestsrc", "video/x-raw,format=NV12,width=322,height=180",
+		  "width=51 height=40 layout=nhwc channels=bgr type=uint8 ! "
+		  "video/x-raw,format=BGR", NULL, NULL,
+		  PREPARE(.width = 51, .height = 40, .flags = DLBUF_PREPARE_NHWC,
+			  .channels = DLBUF_CHANNELS_BGR, .dtype = { kDLUInt, 8, 1 }) },
 		{ "videotestsrc", "video/x-raw,format=YUY2,width=160,height=90",
 		  "width=30 height=52 turn=1 flip-x=true filter=cubic type=float16 "
 		  "mean=0.485,0.456,0.406 std=0.229,0.224,0.225", "float16", "30:52:3:1",

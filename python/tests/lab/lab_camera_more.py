@@ -7,6 +7,7 @@ import fcntl
 import gc
 import json
 import os
+import pickle
 import re
 import resource
 import select
@@ -408,6 +409,64 @@ def frame_prepare():
         with next(cam) as frame:
             raises(dlbuf.InvalidError, lambda: p(frame), "the view 'luma'")
         assert cam.held == 0
+
+
+@case
+def frame_prepare_on_a_device():
+    """As on the CPU, with the frame, the result or neither of them already there."""
+    for name in ["vulkan:0"]:
+        device = dlbuf.Device(name)
+        with camera(format="NV12", size=(320, 180)) as cam, next(cam) as frame:
+            there = [t.to(device) for t in frame]
+            planes = [t.numpy().copy() for t in frame]
+            for options in ({"size": 64, "fit": "letterbox", "pad": 114},
+                            {"size": (63, 41), "filter": "cubic", "layout": "nhwc",
+                             "dtype": "uint8"},
+                            {"shortest": 33, "turn": 1, "dtype": "float16"}):
+                p, q = dlbuf.Preparer(**options), dlbuf.Preparer(**options, device=device)
+                limit = {"uint8": 1, "float16": 1e-3}.get(options.get("dtype"), 2e-5)
+                (a, info), (b, same), (c, _) = p(frame), q(frame), q(there)
+                assert b.device is c.device is device and info == same
+                shape = (2, *a.shape[1:])
+                both = dlbuf.alloc(shape, a.dtype, ["cpu", device])
+                for out in both:
+                    assert q(frame, out=out, index=1)[0] is out
+                tiles = [(0, 0, 160, 90), (150.5, 80, 160, 90)]
+                assert p.tiles(frame, 90, 8) == q.tiles(there, 90, 8)
+                (d, infos), (e, sames) = p.crops(frame, tiles), q.crops(frame, tiles)
+                assert infos == sames and e.device is device
+                q.crops(there, tiles[1:], out=both[0], index=0)
+                want = a.numpy().astype("f4")
+                for got in b, c, both[0][1:]:
+                    assert abs(got.numpy().astype("f4") - want).max() <= limit, options
+                parts = d.numpy().astype("f4")
+                assert abs(e.numpy().astype("f4") - parts).max() <= limit
+                assert abs(both[1].numpy()[0].astype("f4") - parts[1]).max() <= limit
+            # By its name, which is another Device.
+            assert dlbuf.prepare(frame, size=64, device=name)[0].device is not device
+            raises(dlbuf.UnsupportedError, lambda: q(planes, format="NV12"),
+                   f"a plane is on cpu and not of a dma-buf: {name}, which prepares")
+            raises(dlbuf.UnsupportedError, lambda: q(there, out=np.empty((1, 48, 48), "u1")),
+                   "out is on cpu and not of a dma-buf")
+            raises(dlbuf.InvalidError, lambda: q(frame, out=both[1][..., 1:]), "images are")
+            raises(TypeError, lambda: dlbuf.Preparer(size=8, device=1), "device=1 is not")
+            raises(TypeError, lambda: pickle.dumps(q))
+            del there, p, q, a, b, c, d, e, out, both, got
+        assert cam.held == 0
+        keep = dlbuf.Preparer(size=16, device=name)
+        y = dlbuf.alloc((16, 16, 3), "uint8")
+        for p in keep, pickle.loads(pickle.dumps(keep)):
+            assert not p(y, format="RGB")[0].numpy().any()
+        pid = os.fork()
+        if not pid:
+            try:
+                keep(dlbuf.alloc((16, 16, 3), "uint8"), format="RGB")
+                os._exit(0)
+            finally:
+                traceback.print_exc()
+                os._exit(1)
+        assert os.waitpid(pid, 0)[1] == 0
+        device.close()
 
 
 @case

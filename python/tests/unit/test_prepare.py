@@ -198,6 +198,8 @@ def test_threads(np):
     class Inside:
         """A plan in which another thread's call happens."""
 
+        device = None
+
         def run(self, *args):
             out[:] = p(a, format="RGB")[0].numpy()
 
