@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* See prepare.h. */
+#include <stdbool.h>
 #include <string.h>
 #include <sys/types.h>
 
@@ -44,6 +45,55 @@ static uint32_t as_uint(float f)
 #include "../../../lib/prepare/kernel.h"
 
 _Static_assert(sizeof(struct run) == PREPARE_RUN_BYTES, "");
+
+/* The first and the last tap of each output. */
+static bool reads_within(const struct program *g, const struct run *r, uint c, size_t bytes)
+{
+	const uint *x = (const uint *)(g + 1) + g->components[c].x;
+	const uint *y = (const uint *)(g + 1) + g->components[c].y;
+	uint sample = g->bits / 8, step = g->components[c].step * sample;
+
+	for (uint j = 0; j < 2 * y[1]; j++) {
+		uint row = y[2 + j / 2] + j % 2 * (y[0] - 1);
+
+		for (uint i = 0; i < 2 * x[1]; i++) {
+			uint column = x[2 + i / 2] + i % 2 * (x[0] - 1);
+			uint at = r->at[c] + row * r->pitches[c] +
+				  g->components[c].first * sample + column * step;
+
+			if (at > bytes || bytes - at < sample)
+				return false;
+		}
+	}
+	return true;
+}
+
+/* The corners of the tensor are the ends of what is written. */
+const char *prepare_check(uint8_t *const buffers[PREPARE_BUFFERS],
+			  const size_t bytes[PREPARE_BUFFERS], const void *run)
+{
+	const struct program *g = (const struct program *)buffers[4];
+	uint value;
+	struct run r;
+
+	memcpy(&r, run, sizeof(r));
+	if (bytes[4] < sizeof(*g) || (uintptr_t)g % 4)
+		return "there are no tables";
+	for (uint c = 0; c < g->ncomponents; c++)
+		if (!reads_within(g, &r, c, bytes[c]))
+			return "it reads beyond a plane";
+	value = g->store <= 1 ? 1 : g->store == 4 ? 4 : 2;
+	for (uint i = 0; i < 4 * g->nout; i++) {
+		uint at = r.to + (i & 1 ? g->width - 1 : 0) * r.step_x +
+			  (i & 2 ? g->height - 1 : 0) * r.step_y + i / 4 * r.step_channel;
+
+		if (at > bytes[3] || bytes[3] - at < value)
+			return "it writes beyond the tensor";
+		if (((uintptr_t)buffers[3] + at) % value)
+			return "it writes values that are not aligned";
+	}
+	return NULL;
+}
 
 void prepare_kernel(uint8_t *const buffers[PREPARE_BUFFERS], const void *run, uint32_t items_x,
 		    uint32_t items_y)

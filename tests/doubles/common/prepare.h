@@ -3,12 +3,20 @@
 #ifndef FAKE_PREPARE_H
 #define FAKE_PREPARE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum { PREPARE_BUFFERS = 5, PREPARE_RUN_BYTES = 40 };
 
 /* Its text, as a source has it. */
 extern const char prepare_text[];
+
+/*
+ * Why a run would be wrong: it would read or write beyond one of the buffers, whose bytes
+ * these are, or values that are not aligned. NULL: it is right.
+ */
+const char *prepare_check(uint8_t *const buffers[PREPARE_BUFFERS],
+			  const size_t bytes[PREPARE_BUFFERS], const void *run);
 
 /*
  * Runs it for so many items. buffers: of three planes, the tensor and the tables; run: the last

@@ -48,10 +48,10 @@ bool record_is_done(const struct record *record)
 /* The CPU's side may be gone without a word to the driver. */
 static bool still_mapped(const struct job *job)
 {
-	bool mapped = is_mapped(job->to, job->bytes) &&
+	bool mapped = (!job->to || is_mapped(job->to, job->bytes)) &&
 		      (!job->from || is_mapped(job->from, job->bytes));
 
-	for (int i = 0; i < 2; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(job->uses); i++)
 		if (job->uses[i] && job->uses[i]->is_there &&
 		    !job->uses[i]->is_there(job->uses[i]))
 			mapped = false;
@@ -98,6 +98,19 @@ enum progress job_call(struct job *job)
 	job->fn(job->data);
 	pthread_mutex_lock(&lock);
 	in_host_function = false;
+	return JOB_DONE;
+}
+
+enum progress job_kernel(struct job *job)
+{
+	const struct kernel_job *k = job->kernel;
+	const char *why = still_mapped(job) ? prepare_check(k->buffers, k->bytes, k->run) :
+					      "its memory is gone";
+
+	if (why)
+		wrong("the kernel does not run: %s", why);
+	else
+		prepare_kernel(k->buffers, k->run, k->across, k->down);
 	return JOB_DONE;
 }
 
@@ -148,7 +161,7 @@ static enum progress step(const struct stream *s)
 		return job->ends_lost ? job->run(job) : JOB_DONE;
 	if (!may_start(s))
 		return JOB_WAITS;
-	for (int i = 0; i < 2; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(job->uses); i++)
 		if (job->uses[i] && !job->uses[i]->live)
 			return JOB_DONE;
 	return job->run(job);
@@ -161,10 +174,11 @@ static void pop(struct stream *s)
 	s->head = job->next;
 	if (!s->head)
 		s->tail = &s->head;
-	for (int i = 0; i < 2; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(job->uses); i++)
 		if (job->uses[i])
 			job->uses[i]->pending--;
 	record_put(job->record);
+	free(job->kernel);
 	free(job);
 	driver->pending--;
 	pthread_cond_broadcast(&changed);
@@ -265,7 +279,7 @@ int stream_add(struct stream *s, const struct job *model)
 	job->next = NULL;
 	job->sequence = ++sequence;
 	record_get(job->record);
-	for (int i = 0; i < 2; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(job->uses); i++)
 		if (job->uses[i])
 			job->uses[i]->pending++;
 	*s->tail = job;

@@ -11,6 +11,7 @@
 
 #include "memory.h"
 #include "objects.h"
+#include "prepare.h"
 
 /* ---------------------------------------------------------------- streams */
 
@@ -36,12 +37,20 @@ enum progress {
 	JOB_POLLS,		/* for memory, which changes without a word */
 };
 
+/* A launch of lib/prepare/kernel.h, as prepare.h has it. */
+struct kernel_job {
+	uint8_t *buffers[PREPARE_BUFFERS];
+	size_t bytes[PREPARE_BUFFERS];
+	uint8_t run[PREPARE_RUN_BYTES];
+	uint32_t across, down;		/* items */
+};
+
 /* It works on live objects only: what is freed too early is said by unmake(). */
 struct job {
 	struct job *next;
 	uint64_t sequence;	/* among those of all streams */
 	enum progress (*run)(struct job *job);
-	struct object *uses[2];
+	struct object *uses[PREPARE_BUFFERS];
 	uint8_t *to;
 	const uint8_t *from;
 	size_t bytes;
@@ -49,6 +58,7 @@ struct job {
 	struct record *record;
 	void (*fn)(void *data);
 	void *data;
+	struct kernel_job *kernel;	/* from malloc() */
 	bool ends_lost;		/* run() is called on a lost device, too, to end it */
 };
 
@@ -58,6 +68,7 @@ enum progress job_set(struct job *job);		/* to, bytes: value */
 enum progress job_wait_word(struct job *job);
 enum progress job_write_word(struct job *job);
 enum progress job_call(struct job *job);	/* fn(data), without the lock */
+enum progress job_kernel(struct job *job);	/* kernel */
 enum progress job_record(struct job *job);	/* record */
 enum progress job_wait_record(struct job *job);
 
