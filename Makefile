@@ -59,6 +59,7 @@ pkg-config = $(or $(shell command -v $(CROSS_COMPILE)pkg-config),$(warning \
 	$(CROSS_COMPILE)pkg-config is not installed, pkg-config is used: PKG_CONFIG= names another)pkg-config)
 PKG_CONFIG ?= $(eval PKG_CONFIG := $(pkg-config))$(PKG_CONFIG)
 GLSLANG ?= glslangValidator
+CLANG ?= clang
 # Debian's python3-kconfiglib is seen by Debian's python3 only.
 ifndef PYTHON
 PYTHON := $(shell for p in python3 /usr/bin/python3; do \
@@ -91,7 +92,7 @@ quoted = '$(subst ','\'',$(1))'
 set = $(foreach word,$(SET),$(call quoted,$(word)))
 
 # For tools/absent: what cannot be built here is left out. pkg-config is for programs only.
-probes = CC='$(CC)' CPPFLAGS='$(CPPFLAGS)' GLSLANG='$(GLSLANG)' \
+probes = CC='$(CC)' CPPFLAGS='$(CPPFLAGS)' GLSLANG='$(GLSLANG)' CLANG='$(CLANG)' \
 	PKG_CONFIG='$(if $(filter DMABUF_TEST=n,$(SET)),true,$(PKG_CONFIG))'
 
 .PHONY: menuconfig defconfig setconfig savedefconfig
@@ -342,6 +343,14 @@ $(O)/lib/%.spv.h: lib/%.comp
 	$(Q)$(GLSLANG) -V --quiet -g0 -Os --target-env vulkan1.1 --vn $(notdir $*)_spv -o $@ $<
 $(O)/lib/backends/vulkan/prepare.o: $(O)/lib/backends/vulkan/prepare.spv.h
 $(O)/lib/backends/vulkan/prepare.o: private cflags-lib := -iquote $(O)/lib/backends/vulkan
+
+# By clang, whatever CC is.
+$(O)/lib/backends/cuda/prepare.ptx.h: lib/backends/cuda/ptx lib/backends/cuda/prepare.cu lib/prepare/kernel.h
+	@mkdir -p $(@D)
+	$(call say,CLANG,$@)
+	$(Q)CLANG='$(CLANG)' $< > $@
+$(O)/lib/backends/cuda/prepare.o: $(O)/lib/backends/cuda/prepare.ptx.h
+$(O)/lib/backends/cuda/prepare.o: private cflags-lib := -iquote $(O)/lib/backends/cuda
 
 # The template of a page of HTML, as a string of C.
 $(O)/%.html.h: %.html

@@ -50,6 +50,7 @@ def copy_library(folder):
                 "include/dlbuf/interop/v4l2.h", "lib/stubs",
                 "lib/libdlbuf.map", "lib/*/*.[ch]",
                 "lib/backends/*/*.[ch]", "lib/backends/*/*.comp",
+                "lib/backends/cuda/*.cu", "lib/backends/cuda/ptx",
                 "udmabuf/*.[ch]"]
     for pattern in patterns:
         for f in glob.glob(os.path.join(ROOT, pattern)):
@@ -167,6 +168,18 @@ class BuildExt(build_ext):
                   file=sys.stderr)
             os.remove(os.path.join(folder, "prepare.c"))
 
+    def ptx(self, copy):
+        """The same, and a clang that makes PTX."""
+        folder = os.path.join(copy, "lib/backends/cuda")
+        try:
+            with open(os.path.join(folder, "prepare.ptx.h"), "w") as f:
+                subprocess.run(["sh", os.path.join(folder, "ptx")], stdout=f,
+                               check=True, stderr=subprocess.DEVNULL)
+        except subprocess.CalledProcessError:
+            print("dlbuf: there is no clang that makes PTX: CUDA prepares no frames",
+                  file=sys.stderr)
+            os.remove(os.path.join(folder, "prepare.c"))
+
     def use_copy(self, ext):
         """Compiles the library's sources into the extension."""
         with open(os.path.join(ROOT, "Kconfig")) as f:
@@ -187,6 +200,7 @@ class BuildExt(build_ext):
                              os.path.join(copy, "lib")]
         off = []
         self.shader(copy)
+        self.ptx(copy)
         files["autoconf.h"] += "".join(
             f"#define CONFIG_PREPARE_{name} 1\n" for name in ("DEVICE", "QUEUE"))
         for kind, symbol in symbols:

@@ -12,6 +12,7 @@
 #include <dlbuf/prepare.h>
 
 #include "import/backend.h"
+#include "system/event.h"
 #include "system/internal.h"
 #include "system/sys.h"
 
@@ -583,15 +584,24 @@ static void refused(void *arg)
 }
 
 #ifdef CONFIG_FAULT_INJECTION
+static bool is_over(struct event_call *call)
+{
+	return true;
+}
+
 /* The first load makes the device's shader; when this has worked once, the others follow. */
 static void every_call(void *arg)
 {
 	struct dlbuf_device *dev = cts_open();
+	struct event_call call = { .fn = is_over };
 	int fd = cts_alloc("udmabuf", 8192), ret;
 	unsigned long n = 0, calls = ~0ul, failed = 0;
 	unsigned int fds = 0;
 
 	dlbuf_log_set(NULL, NULL, DLBUF_LOG_NONE);
+	/* The event thread, which a failure may start, keeps its fds while a device is open. */
+	REQUIRE_OK(event_promise());
+	event_post(&call);
 	while (++n <= calls) {
 		fault_at(n);
 		ret = cts_prepare_small(dev, fd);
@@ -620,7 +630,7 @@ static void every_call(void *arg)
 
 void cts_cases_prepare(void)
 {
-	static const char *const backends[] = { "cpu", "vulkan", "opencl" };
+	static const char *const backends[] = { "cpu", "vulkan", "opencl", "cuda" };
 	static const bool early = true;
 	size_t i = 0;
 
