@@ -630,7 +630,7 @@ static void every_call(void *arg)
 
 void cts_cases_prepare(void)
 {
-	static const char *const backends[] = { "cpu", "vulkan", "opencl", "cuda" };
+	static const char *const backends[] = { "cpu", "vulkan", "opencl", "cuda", "hip" };
 	static const bool early = true;
 	size_t i = 0;
 
