@@ -51,6 +51,7 @@ def copy_library(folder):
                 "lib/libdlbuf.map", "lib/*/*.[ch]",
                 "lib/backends/*/*.[ch]", "lib/backends/*/*.comp",
                 "lib/backends/cuda/*.cu", "lib/backends/cuda/ptx",
+                "lib/backends/levelzero/*.cl", "lib/backends/levelzero/spirv",
                 "udmabuf/*.[ch]"]
     for pattern in patterns:
         for f in glob.glob(os.path.join(ROOT, pattern)):
@@ -168,17 +169,20 @@ class BuildExt(build_ext):
                   file=sys.stderr)
             os.remove(os.path.join(folder, "prepare.c"))
 
-    def ptx(self, copy):
-        """The same, and a clang that makes PTX."""
-        folder = os.path.join(copy, "lib/backends/cuda")
-        try:
-            with open(os.path.join(folder, "prepare.ptx.h"), "w") as f:
-                subprocess.run(["sh", os.path.join(folder, "ptx")], stdout=f,
-                               check=True, stderr=subprocess.DEVNULL)
-        except subprocess.CalledProcessError:
-            print("dlbuf: there is no clang that makes PTX: CUDA prepares no frames",
-                  file=sys.stderr)
-            os.remove(os.path.join(folder, "prepare.c"))
+    def kernels(self, copy):
+        """The same, and clang."""
+        for name, script, header, what in (
+                ("cuda", "ptx", "prepare.ptx.h", "clang that makes PTX"),
+                ("levelzero", "spirv", "prepare.spv.h", "clang with llvm-spirv")):
+            folder = os.path.join(copy, "lib/backends", name)
+            try:
+                with open(os.path.join(folder, header), "w") as f:
+                    subprocess.run(["sh", os.path.join(folder, script)], stdout=f,
+                                   check=True, stderr=subprocess.DEVNULL)
+            except subprocess.CalledProcessError:
+                print(f"dlbuf: there is no {what}: {name} prepares no frames",
+                      file=sys.stderr)
+                os.remove(os.path.join(folder, "prepare.c"))
 
     def use_copy(self, ext):
         """Compiles the library's sources into the extension."""
@@ -200,7 +204,7 @@ class BuildExt(build_ext):
                              os.path.join(copy, "lib")]
         off = []
         self.shader(copy)
-        self.ptx(copy)
+        self.kernels(copy)
         files["autoconf.h"] += "".join(
             f"#define CONFIG_PREPARE_{name} 1\n" for name in ("DEVICE", "QUEUE"))
         for kind, symbol in symbols:

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../access/pending.h"
 #include "../dmabuf/buffer.h"
 #include "../system/internal.h"
 #include "../tensor/sync.h"
@@ -202,6 +203,9 @@ static int submit(struct dlbuf_prepare *p, const struct program_run *run,
 		uses[i] = sync_use(run->brackets[i].imp, run->brackets[i].access);
 	for (uint32_t i = 0; i < n && !ret; i++)
 		ret = before_any(list[i]) ? before_check(list[i], false) : 0;
+	/* Also for that of the device's other streams, with which the caller cannot order it. */
+	for (uint32_t i = 0; i < run->nbrackets && !ret; i++)
+		ret = pending_wait_unfenced(&uses[i], NULL, deadline_ns);
 	if (!ret)
 		ret = pending_before(p->dev, uses, run->nbrackets, &wait, before);
 	if (!ret)

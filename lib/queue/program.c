@@ -138,15 +138,6 @@ static int find_launch(const struct queue_program *g, const struct program_run *
 	return ret;
 }
 
-/* Also after the work of other streams of the device, which the caller cannot order. */
-static int begin(struct queue_program *g, const struct bracket *b, int fence)
-{
-	struct queue_memory *m = queue_memory_of(b->imp);
-	int ret = queue_work_order(m, g->stream);
-
-	return ret ? ret : queue_begin_on(m, b->access, g->stream, fence);
-}
-
 /* Without a launch nothing was written, and nothing is copied back. */
 static int end(struct queue_program *g, const struct bracket *b, bool launched, int *fence)
 {
@@ -186,7 +177,8 @@ static int run_on(struct queue_program *g, const struct program_run *run,
 		last = run->brackets[i].access & DLBUF_WRITE ? i : last;
 	}
 	while (n < run->nbrackets && !ret) {
-		ret = begin(g, &run->brackets[n], fence);
+		ret = queue_begin_on(queue_memory_of(run->brackets[n].imp),
+				     run->brackets[n].access, g->stream, fence);
 		n += !ret;
 	}
 	if (!ret)

@@ -240,18 +240,25 @@ static void *call_run(void *arg)
 	return NULL;
 }
 
-/* Whether the device's thread waits before it reads a frame. */
+/* Whether the call waits for the frame, until its deadline. */
 static bool blocks_at(struct dlbuf_device *dev)
 {
 	DLBUF_INFO(dlbuf_device_info, info);
 
 	CHECK_OK(dlbuf_device_get_info(dev, &info));
-	return info.acquire != DLBUF_SYNC_FENCE;
+	return info.acquire != DLBUF_SYNC_FENCE || info.release != DLBUF_SYNC_FENCE;
 }
 
-static void waits_for_the_producer(void *arg)
+/*
+ * For the producer of the frame; the plan goes early; for a reader of the tensor on a stream of
+ * the device.
+ */
+enum waits { PRODUCER, EARLY, READER };
+
+static void waits_for_others(void *arg)
 {
-	const bool *early = arg;
+	bool early = *(enum waits *)arg == EARLY, reader = *(enum waits *)arg == READER;
+	DLBUF_OPTS(dlbuf_acquire_opts, opts);
 	struct cts_fence v;
 	struct scene s;
 	struct call c = { .s = &s };
@@ -262,8 +269,14 @@ static void waits_for_the_producer(void *arg)
 	if (cts_no_sync_file(s.fd))
 		SKIP("this kernel has no sync_files");
 	cts_fence_create(&v);
-	s.frame.order = DLBUF_ORDER_FENCE;
-	s.frame.fence = v.sync_file;
+	if (reader) {
+		opts.fence = v.sync_file;
+		REQUIRE_OK(dlbuf_acquire(s.out, DLBUF_READ, NULL, &opts));
+		REQUIRE_OK(dlbuf_release(s.out, NULL, NULL));
+	} else {
+		s.frame.order = DLBUF_ORDER_FENCE;
+		s.frame.fence = v.sync_file;
+	}
 	blocks = blocks_at(s.dev);
 	if (blocks)
 		CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, s.out, 0, 1), -ETIME);
@@ -316,6 +329,79 @@ static void shared_lease(void *arg)
 	CHECK_EQ(fired(&s), 0);
 	dlbuf_lease_drop(s.frame.lease);
 	UNTIL(fired(&s) == 1);
+	scene_close(&s);
+}
+
+/* Tensors that are copies of their dma-bufs. */
+static void copied_tensors(void *arg)
+{
+	const enum dlbuf_path *path = arg;
+	DLBUF_OPTS(dlbuf_import_opts, opts, .flags = DLBUF_IMPORT_MAY_COPY,
+		   .paths = DLBUF_PATH_BIT(*path));
+	DLManagedTensorVersioned *planes[DLBUF_MAX_PLANES];
+	DLTensor layout = { .ndim = 4, .dtype = { kDLFloat, 32, 1 },
+		.shape = (int64_t[]){ 2, 3, SIDE, SIDE } };
+	struct scene s;
+	uint32_t n = 0;
+
+	scene_open(&s);
+	cts_delete(s.out);
+	REQUIRE_OK(dlbuf_import(s.dev, s.out_fd, &layout, &opts, &s.out));
+	opts.access = DLBUF_READ;
+	opts.view = DLBUF_VIEW_PLANES;
+	REQUIRE_OK(dlbuf_import_frame(s.dev, &s.frame, &opts, planes, &n));
+	for (int i = 0; i < 2; i++)
+		CHECK_OK(dlbuf_prepare_tensors(s.plan, planes, n, s.out, i, 0));
+	CHECK_EQ(fired(&s), 0);
+	while (n--)
+		cts_delete(planes[n]);
+	UNTIL(fired(&s) == 1);
+	CHECK_OK(dlbuf_device_drain(s.dev, 0));
+	CHECK(is_prepared(&s, 0, &scene_opts) && is_prepared(&s, 1, &scene_opts));
+	scene_close(&s);
+}
+
+/* Plans of two threads, of one frame into one tensor. */
+struct preparer {
+	struct scene *s;
+	pthread_t thread;
+	int64_t index;
+	int ret;
+};
+
+static void *prepare_often(void *arg)
+{
+	struct preparer *p = arg;
+	struct dlbuf_frame frame = p->s->frame;
+	DLManagedTensorVersioned *out = NULL;
+	struct dlbuf_prepare *plan = NULL;
+
+	frame.release = NULL;
+	p->ret = dlbuf_tensor_share(p->s->out, NULL, &out);
+	if (!p->ret)
+		p->ret = dlbuf_prepare_create(p->s->dev, &frame, &scene_opts, &plan);
+	for (int i = 0; i < 8 && !p->ret; i++)
+		p->ret = dlbuf_prepare_frame(plan, &frame, out, p->index, 0);
+	dlbuf_prepare_destroy(plan);
+	cts_delete(out);
+	return NULL;
+}
+
+static void two_threads(void *arg)
+{
+	struct preparer p[2];
+	struct scene s;
+
+	scene_open(&s);
+	for (int i = 0; i < 2; i++) {
+		p[i] = (struct preparer){ .s = &s, .index = i };
+		REQUIRE(!pthread_create(&p[i].thread, NULL, prepare_often, &p[i]));
+	}
+	for (int i = 0; i < 2; i++) {
+		pthread_join(p[i].thread, NULL);
+		CHECK_OK(p[i].ret);
+	}
+	CHECK(is_prepared(&s, 0, &scene_opts) && is_prepared(&s, 1, &scene_opts));
 	scene_close(&s);
 }
 
@@ -630,8 +716,9 @@ static void every_call(void *arg)
 
 void cts_cases_prepare(void)
 {
-	static const char *const backends[] = { "cpu", "vulkan", "opencl", "cuda", "hip" };
-	static const bool early = true;
+	static const char *const backends[] = { "cpu", "vulkan", "cuda", "hip", "levelzero", "opencl" };
+	static const enum dlbuf_path copies[] = { DLBUF_PATH_BRIDGE, DLBUF_PATH_COPY };
+	static const enum waits waits[] = { PRODUCER, EARLY, READER };
 	size_t i = 0;
 
 	/* Other devices refuse a plan: tests/unit/prepare.c. */
@@ -644,11 +731,19 @@ void cts_cases_prepare(void)
 	ktap_case("prepare/overlap", over_the_frame, NULL);
 	ktap_case("prepare/crops", crops_of_a_frame, NULL);
 	ktap_case("prepare/without-plan", without_a_plan, NULL);
-	ktap_case("prepare/waits", waits_for_the_producer, NULL);
+	ktap_case("prepare/waits", waits_for_others, (void *)&waits[0]);
 	ktap_case("prepare/lease", shared_lease, NULL);
 	if (!strcmp(cts_access->backend, "cpu"))
 		return;
-	ktap_case("prepare/early", waits_for_the_producer, (void *)&early);
+	ktap_case("prepare/early", waits_for_others, (void *)&waits[1]);
+	/* Vulkan's driver that computes gives a reader's fence when it is complete. */
+	if (strcmp(cts_access->backend, "vulkan"))
+		ktap_case("prepare/reader", waits_for_others, (void *)&waits[2]);
+	ktap_case("prepare/threads", two_threads, NULL);
+	for (size_t k = 0; k < ARRAY_SIZE(copies); k++)
+		if (cts_paths & DLBUF_PATH_BIT(copies[k]))
+			ktap_case(k ? "prepare/copy" : "prepare/bridge", copied_tensors,
+				  (void *)&copies[k]);
 	ktap_case("prepare/values", values, NULL);
 	ktap_case("prepare/refused", refused, NULL);
 #ifdef CONFIG_FAULT_INJECTION

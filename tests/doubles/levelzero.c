@@ -197,6 +197,8 @@ static void (*const destroy[FAKE_KINDS])(struct object *o) = {
 	[FAKE_LIST] = list_free,
 	[FAKE_EVENT_POOL] = unmake,
 	[FAKE_EVENT] = event_free,
+	[FAKE_MODULE] = unmake,
+	[FAKE_KERNEL] = kernel_free,
 };
 
 const struct rules rules = {
@@ -266,7 +268,16 @@ TABLE(CommandList, ze_command_list_dditable_t,
       HAS(Destroy, zeCommandListDestroy)
       HAS(AppendBarrier, zeCommandListAppendBarrier)
       HAS(AppendMemoryCopy, zeCommandListAppendMemoryCopy)
-      HAS(AppendMemoryFill, zeCommandListAppendMemoryFill))
+      HAS(AppendMemoryFill, zeCommandListAppendMemoryFill)
+      HAS(AppendLaunchKernel, zeCommandListAppendLaunchKernel))
+TABLE(Module, ze_module_dditable_t,
+      HAS(Create, zeModuleCreate)
+      HAS(Destroy, zeModuleDestroy))
+TABLE(Kernel, ze_kernel_dditable_t,
+      HAS(Create, zeKernelCreate)
+      HAS(Destroy, zeKernelDestroy)
+      HAS(SetGroupSize, zeKernelSetGroupSize)
+      HAS(SetArgumentValue, zeKernelSetArgumentValue))
 TABLE(EventPool, ze_event_pool_dditable_t,
       HAS(Create, zeEventPoolCreate)
       HAS(Destroy, zeEventPoolDestroy))
@@ -294,8 +305,8 @@ NOTHING(DeviceExp, ze_device_exp_dditable_t) NOTHING(EventExp, ze_event_exp_ddit
 NOTHING(FabricEdgeExp, ze_fabric_edge_exp_dditable_t)
 NOTHING(FabricVertexExp, ze_fabric_vertex_exp_dditable_t)
 NOTHING(Fence, ze_fence_dditable_t) NOTHING(Image, ze_image_dditable_t)
-NOTHING(ImageExp, ze_image_exp_dditable_t) NOTHING(Kernel, ze_kernel_dditable_t)
-NOTHING(KernelExp, ze_kernel_exp_dditable_t) NOTHING(Module, ze_module_dditable_t)
+NOTHING(ImageExp, ze_image_exp_dditable_t)
+NOTHING(KernelExp, ze_kernel_exp_dditable_t)
 NOTHING(ModuleBuildLog, ze_module_build_log_dditable_t)
 NOTHING(PhysicalMem, ze_physical_mem_dditable_t) NOTHING(Sampler, ze_sampler_dditable_t)
 NOTHING(VirtualMem, ze_virtual_mem_dditable_t)

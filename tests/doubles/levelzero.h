@@ -38,6 +38,8 @@ enum fake_kind {
 	FAKE_LIST,
 	FAKE_EVENT_POOL,
 	FAKE_EVENT,
+	FAKE_MODULE,
+	FAKE_KERNEL,
 	FAKE_KINDS
 };
 

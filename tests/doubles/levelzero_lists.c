@@ -81,7 +81,7 @@ static ze_result_t flush(struct list *l)
 	return result;
 }
 
-static ze_result_t hold(struct list *l, const struct job *job)
+ze_result_t list_hold(struct list *l, const struct job *job)
 {
 	if (l->nheld == ARRAY_SIZE(l->held))
 		return refuse(ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY,
@@ -153,6 +153,11 @@ static struct range *usable(const struct list *l, const void *p, size_t bytes,
 	       !(write && r->read_only) ? r : NULL;
 }
 
+struct range *list_uses(const struct list *l, const void *p, bool write)
+{
+	return usable(l, p, 1, write);
+}
+
 ze_result_t zeCommandListAppendMemoryCopy(ze_command_list_handle_t handle,
 					  void *to, const void *from,
 					  size_t bytes, ze_event_handle_t signal,
@@ -171,7 +176,7 @@ ze_result_t zeCommandListAppendMemoryCopy(ze_command_list_handle_t handle,
 				  "not within USM memory, or events"));
 	job.uses[0] = &a->object;
 	job.uses[1] = &b->object;
-	return end(hold(l, &job));
+	return end(list_hold(l, &job));
 }
 
 ze_result_t zeCommandListAppendMemoryFill(ze_command_list_handle_t handle,
@@ -191,7 +196,7 @@ ze_result_t zeCommandListAppendMemoryFill(ze_command_list_handle_t handle,
 				  "not within USM memory, or the pattern"));
 	job.value = *(const uint8_t *)pattern;
 	job.uses[0] = &r->object;
-	return end(hold(l, &job));
+	return end(list_hold(l, &job));
 }
 
 ze_result_t zeCommandListAppendHostFunction(ze_command_list_handle_t handle,
@@ -206,8 +211,8 @@ ze_result_t zeCommandListAppendHostFunction(ze_command_list_handle_t handle,
 		return end(ZE_RESULT_ERROR_UNSUPPORTED_FEATURE);
 	if (!fn || next || signal || n)
 		return end(refuse(ZE_RESULT_ERROR_INVALID_ARGUMENT, "arguments"));
-	return end(hold(l, &(struct job){ .run = job_call, .fn = fn,
-					  .data = data }));
+	return end(list_hold(l, &(struct job){ .run = job_call, .fn = fn,
+					       .data = data }));
 }
 
 /* ---------------------------------------------------------------- events */

@@ -76,6 +76,11 @@ void range_free(struct object *o);
 struct range *range_of(const void *p);
 
 void list_free(struct object *o);
+/* Memory that a command of the list may use, at p; or NULL. */
+struct range *list_uses(const struct list *l, const void *p, bool write);
+/* A command, until the next barrier. */
+ze_result_t list_hold(struct list *l, const struct job *job);
+void kernel_free(struct object *o);
 void event_free(struct object *o);
 
 #endif /* FAKE_LEVELZERO_OBJECTS_H */

@@ -120,15 +120,22 @@ COUNTED(Kernel, cl_kernel, kernel, FAKE_KERNEL, CL_INVALID_KERNEL, unmake)
 static enum progress run_kernel(struct event *e)
 {
 	uint8_t *buffers[PREPARE_BUFFERS];
+	size_t bytes[PREPARE_BUFFERS];
+	const char *why;
 
 	for (unsigned int i = 0; i < PREPARE_BUFFERS; i++) {
 		struct memory *m = e->memories[i];
 
+		bytes[i] = m->size;
 		buffers[i] = memory_bytes(m, 0, m->size, i == 3);
 		if (!buffers[i])
 			return JOB_DONE;
 	}
-	prepare_kernel(buffers, e->pattern, e->offsets[0], e->offsets[1]);
+	why = prepare_check(buffers, bytes, e->pattern);
+	if (why)
+		wrong("%s", why);
+	else
+		prepare_kernel(buffers, e->pattern, e->offsets[0], e->offsets[1]);
 	return JOB_DONE;
 }
 

@@ -51,6 +51,7 @@ int levelzero_load(struct levelzero_api *lz)
 	X(UNINITIALIZED, ENODEV, "there is no driver or no device")	\
 	X(UNSUPPORTED_VERSION, EOPNOTSUPP, "unsupported version")	\
 	X(UNSUPPORTED_FEATURE, EOPNOTSUPP, "the driver lacks it")	\
+	X(MODULE_BUILD_FAILURE, EOPNOTSUPP, "the kernel does not compile") \
 	X(INVALID_ARGUMENT, EIO, "invalid argument")			\
 	X(INVALID_NULL_HANDLE, EIO, "a handle is NULL")			\
 	X(UNSUPPORTED_SIZE, EOPNOTSUPP, "unsupported size")		\

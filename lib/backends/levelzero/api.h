@@ -41,6 +41,13 @@
 	LZ(X, CommandListAppendBarrier)					\
 	LZ(X, CommandListAppendMemoryCopy)				\
 	LZ(X, CommandListAppendMemoryFill)				\
+	LZ(X, CommandListAppendLaunchKernel)				\
+	LZ(X, ModuleCreate)						\
+	LZ(X, ModuleDestroy)						\
+	LZ(X, KernelCreate)						\
+	LZ(X, KernelDestroy)						\
+	LZ(X, KernelSetGroupSize)					\
+	LZ(X, KernelSetArgumentValue)					\
 	LZ(X, EventPoolCreate)						\
 	LZ(X, EventPoolDestroy)						\
 	LZ(X, EventCreate)						\

@@ -159,4 +159,7 @@ QUEUE_BACKEND(levelzero,
 	.paths = PATHS_SHARED | PATHS_COPIED,
 	.alloc = queue_alloc,
 	.export = queue_export,
+#ifdef CONFIG_PREPARE_LEVELZERO
+	QUEUE_PROGRAMS
+#endif
 );

@@ -310,6 +310,8 @@ static void device_free(struct levelzero_device *dev)
 	if (dev->over && dev->own)
 		dev->lz.CommandListDestroy(dev->own);
 	pools_free(dev);
+	if (dev->module)
+		dev->lz.ModuleDestroy(dev->module);
 	if (dev->over && dev->context && !dev->queue.base.wrapped)
 		dev->lz.ContextDestroy(dev->context);
 	pthread_mutex_destroy(&dev->lock);

@@ -24,6 +24,7 @@ struct levelzero_device {
 	uint32_t group;		/* of command queues: the first for compute */
 	ze_context_handle_t context;
 	ze_command_list_handle_t own;	/* the stream NULL */
+	ze_module_handle_t module;	/* atomic; of prepare.c, or NULL */
 	pthread_mutex_t appending;	/* held while commands are appended to it */
 
 	/* events.c */
@@ -83,6 +84,21 @@ static inline void levelzero_append_end(struct levelzero_device *dev, void *stre
 int levelzero_barrier(struct queue_device *dev, void *stream,
 		      ze_event_handle_t signal, ze_event_handle_t wait);
 
+/*
+ * Appends a command between barriers, because a list may run its commands in any order.
+ */
+#define LZ_APPEND(base, s, name, ...)					\
+	({								\
+		struct levelzero_device *dev_ = to_levelzero(base);	\
+		int ret_ = levelzero_barrier(base, s, NULL, NULL);	\
+									\
+		levelzero_append_begin(dev_, s);			\
+		if (!ret_)						\
+			ret_ = LZ_DO(base, name, s, __VA_ARGS__);	\
+		levelzero_append_end(dev_, s);				\
+		ret_ ? ret_ : levelzero_barrier(base, s, NULL, NULL);	\
+	})
+
 /* The events of queue_ops, and its user events. */
 int levelzero_event_record(struct queue_device *dev, void **event, void *stream);
 int levelzero_event_query(struct queue_device *dev, void *event);
@@ -106,5 +122,12 @@ int levelzero_range(struct queue_device *dev, DLDeviceType on, uintptr_t p,
 		    struct queue_range *r);
 int levelzero_export(struct queue_device *dev, struct queue_range *pages,
 		     uint32_t flags, int *fd);
+
+/* ---------------------------------------------------------------- prepare.c */
+
+int levelzero_kernel_create(struct queue_device *dev, void **kernel);
+void levelzero_kernel_destroy(struct queue_device *dev, void *kernel);
+int levelzero_kernel_launch(struct queue_device *dev, void *kernel, void *stream,
+			    const struct queue_launch *launch);
 
 #endif /* DLBUF_LEVELZERO_BACKEND_H */

@@ -57,21 +57,6 @@ static int stream_create(struct queue_device *base, void **out)
 		     dev->handle, &desc, (ze_command_list_handle_t *)out);
 }
 
-/*
- * Appends a command between barriers, because a list may run its commands in any order.
- */
-#define APPEND(base, s, name, ...)					\
-	({								\
-		struct levelzero_device *dev_ = to_levelzero(base);	\
-		int ret_ = levelzero_barrier(base, s, NULL, NULL);	\
-									\
-		levelzero_append_begin(dev_, s);			\
-		if (!ret_)						\
-			ret_ = LZ_DO(base, name, s, __VA_ARGS__);	\
-		levelzero_append_end(dev_, s);				\
-		ret_ ? ret_ : levelzero_barrier(base, s, NULL, NULL);	\
-	})
-
 static int call_host(struct queue_device *dev, void *s, void (*fn)(void *data),
 		     void *data)
 {
@@ -225,7 +210,7 @@ static int copy(struct queue_memory *m, void *s, bool out)
 {
 	void *data = (void *)m->data;
 
-	return APPEND(m->dev, s, CommandListAppendMemoryCopy,
+	return LZ_APPEND(m->dev, s, CommandListAppendMemoryCopy,
 		      out ? m->staging : data, out ? data : m->staging, m->base.bytes,
 		      NULL, 0, NULL);
 }
@@ -234,7 +219,7 @@ static int clear(struct queue_memory *m, void *s)
 {
 	const uint8_t zero = 0;
 
-	return APPEND(m->dev, s, CommandListAppendMemoryFill, (void *)m->data,
+	return LZ_APPEND(m->dev, s, CommandListAppendMemoryFill, (void *)m->data,
 		      &zero, sizeof(zero), m->base.bytes, NULL, 0, NULL);
 }
 
@@ -266,6 +251,11 @@ const struct queue_ops levelzero_ops = {
 	.alloc_host = alloc_host,
 	.free_host = free_host,
 	.copy = copy,
+#ifdef CONFIG_PREPARE_LEVELZERO
+	.kernel_create = levelzero_kernel_create,
+	.kernel_destroy = levelzero_kernel_destroy,
+	.kernel_launch = levelzero_kernel_launch,
+#endif
 	.range = levelzero_range,
 	.export = levelzero_export,
 	.clear = clear,
