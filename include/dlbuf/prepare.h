@@ -165,16 +165,16 @@ struct dlbuf_prepare;
  * dlbuf_prepare_frame() refuses. dev may be NULL, for dlbuf_prepare_tensors() and
  * dlbuf_prepare_tensor_crops() on the CPU alone. frame and opts are borrowed; *plan is new,
  * and holds dev open: destroy it before the handles of a wrapped device. A plan can be used
- * by one thread at a time. Does not wait for a device; the first plan of a Vulkan device
- * compiles its shader.
+ * by one thread at a time. Does not wait for frames or other work. On a device the tables are
+ * copied there, and the first plan compiles its kernel, which can take seconds.
  * -EINVAL      a size of 0, or none for the rule; a side of the tensor or of the scaled picture
  *              of more than 32768 pixels, or of the frame of more than 2^20; a crop outside the picture; an option that is NaN, infinite or out of its
  *              range; a dtype that is not in the list; no such format
  * -EOPNOTSUPP  a format without pixels (compressed, metadata, depth), or whose values are
  *              not evenly spaced; a matrix that is not linear (ICtCp, BT.2020 with
- *              constant luminance); a device that cannot prepare (the CPU and Vulkan can); on
- *              Vulkan mosaics, frames of floats, values that are made of more than 65536
- *              samples, a queue that does not compute
+ *              constant luminance); a device that cannot prepare (docs/prepare.md has those
+ *              that can); on devices other than the CPU mosaics, frames of floats, values that
+ *              are made of more than 65536 samples, a driver that refuses the kernel
  * -ESTALE      a parent process opened dev
  */
 DLBUF_API int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
@@ -196,21 +196,23 @@ DLBUF_API int dlbuf_prepare_get_info(const struct dlbuf_prepare *plan,
  * deadline_ns (CLOCK_MONOTONIC, 0: none), and out is complete when it returns. If out is a
  * tensor of dlbuf that the caller has not acquired, the call acquires and releases it.
  *
- * On Vulkan, out is a tensor of dlbuf on the plan's device, which the caller has not
- * acquired. The device waits for the producers, if it has DLBUF_SYNC_FENCE, and the call
- * returns before the work is complete: the fence of the work is added to the dma-bufs of the
- * frame and of out, so that each acquire of out, on whatever device, comes after it. If the
- * work waits for a fence that ends with an error, the next acquire of out tells it. With
- * DLBUF_SYNC_BLOCKS the call waits, as on the CPU.
+ * On other devices, out is a tensor of dlbuf on the plan's device, which the caller has not
+ * acquired. Where the device acquires and releases by DLBUF_SYNC_FENCE, it waits for the
+ * producers, and the call returns before the work is complete: the fence of the work is added
+ * to the dma-bufs of the frame and of out, so that each acquire of out, on whatever device,
+ * comes after it. If the work waits for a fence that ends with an error, the next acquire of
+ * out tells it. On the others (DLBUF_SYNC_EVENT, DLBUF_SYNC_BLOCKS) the call waits, as on the
+ * CPU; deadline_ns is for what is before the work of the call.
  *
  * The lease of the frame fires when its pixels have been read. out is borrowed.
  *
  * frame's fds are borrowed. On failure the lease does not fire.
  * -EINVAL      another kind of frame than the plan's; a tensor of another shape; index
- *              outside; on Vulkan, fields of DLPack that reach beyond the tensor
+ *              outside; on other devices than the CPU, fields of DLPack that reach beyond the tensor
  * -EOPNOTSUPP  another dtype or device than the plan's; strides that overlap, or beyond 2^31
- *              values; a tensor whose range of addresses, or on Vulkan of bytes of the
- *              dma-buf, overlaps that of a plane
+ *              values; a tensor whose range of addresses, or on other devices of bytes of
+ *              the dma-buf, overlaps that of a plane; there also a frame or a tensor that the
+ *              kernel cannot address: beyond 4 GiB, or values that are not aligned
  * -EACCES      out is read-only
  * -EPROTO      out is of another major version of DLPack
  * -ETIME       the deadline passed
@@ -223,7 +225,7 @@ DLBUF_API int dlbuf_prepare_frame(struct dlbuf_prepare *plan, const struct dlbuf
 /*
  * The same of a frame that was imported: its n tensors, a plane each (DLBUF_VIEW_PLANES), on
  * the plan's device. On the CPU they may be of any library that has DLPack: a decoder's
- * planes in plain memory. On Vulkan they are tensors of dlbuf that the caller has not
+ * planes in plain memory. On other devices they are tensors of dlbuf that the caller has not
  * acquired, and their leases wait for the work.
  *
  * planes are borrowed. Tensors of dlbuf are acquired for reading and released, if the caller
@@ -260,7 +262,7 @@ struct dlbuf_crop {
  * Prepares several parts of a frame: image index + i of the tensor becomes crop i, by the
  * plan's options but for its own crop. For second models, which look at each detection of a
  * first, and for tiles. The frame is imported and waited for once. All crops are checked
- * before one is written, but an image can be written before -ENOMEM. On Vulkan each crop is
+ * before one is written, but an image can be written before -ENOMEM. On other devices each crop is
  * work of its own, whose tables the call computes and loads; after a failure it waits for
  * those before.
  *

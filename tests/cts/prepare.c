@@ -305,7 +305,7 @@ static void waits_for_others(void *arg)
 		}
 	}
 	CHECK_OK(c.ret);
-	UNTIL(fired(&s) == 1);
+	UNTIL(fired(&s));
 	s.frame.order = 0;
 	CHECK(is_prepared(&s, 0, &scene_opts));
 	cts_fence_destroy(&v);

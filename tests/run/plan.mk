@@ -298,7 +298,7 @@ on-opencl = $(ktap) -- $(lab-fails) --env OCL_ICD_VENDORS=$(1) $(2) -- env LD_PR
 $(call step,cts@opencl): build@gcc
 	$(call on-opencl,/etc/OpenCL/vendors/pocl.icd,,$(host-copy) $(fence-event),libpocl.so.2)
 # These take a second to begin in each case: what drivers differ in.
-differ := $(host-copy) $(fence-event) import/* path/* $(sync) lease/* export/* drain/*
+differ := $(host-copy) $(fence-event) import/* path/* $(sync) lease/* export/* drain/* prepare/frame
 $(call step,cts@opencl+rusticl): build@gcc
 	$(call on-opencl,/etc/OpenCL/vendors/rusticl.icd,--env RUSTICL_ENABLE=llvmpipe,$(differ),libRusticlOpenCL.so.1)
 # Intel's, of PyPI: $(1) is what the guest runs on it.
@@ -311,7 +311,7 @@ $(call step,cts@opencl+fault): build@gcc build@fault
 	$(call on-opencl,/etc/OpenCL/vendors/pocl.icd,,fault/*,libpocl.so.2,fault)
 on-opencl-double = $(call on-opencl,$(doubles)/libopencl.so,--env FAKE_OPENCL=$(1),$(2))
 $(call step,cts@opencl+khr): build@gcc
-	$(call on-opencl-double,khr,$(direct-host-copy) $(fence-fence) import/* path/* $(sync) lease/*)
+	$(call on-opencl-double,khr,$(direct-host-copy) $(fence-fence) import/* path/* $(sync) lease/* prepare/*)
 $(call step,cts@opencl+arm): build@gcc
 	$(call on-opencl-double,arm,$(direct-copy) $(fence-event) import/* path/*)
 $(call step,cts@opencl+qcom): build@gcc
@@ -319,7 +319,7 @@ $(call step,cts@opencl+qcom): build@gcc
 $(call step,cts@opencl+apart): build@gcc
 	$(call on-opencl-double,apart,$(fence-event) path/[dhc]*)
 $(call step,cts@opencl+userptr): build@gcc
-	$(call on-opencl-double,userptr,$(host-copy) $(fence-event) import/* path/* $(sync))
+	$(call on-opencl-double,userptr,$(host-copy) $(fence-event) import/* path/* $(sync) prepare/[!v]*)
 
 # What the double promises as OpenCL does, of real drivers; and the double of CUDA's driver
 # on dma-bufs, which the host does not have.
@@ -403,9 +403,9 @@ ze-loader := --with levelzero --env ZE_ENABLE_ALT_DRIVERS=$(doubles)/liblevelzer
 	--env ZE_ENABLE_PARAMETER_VALIDATION=1
 on-ze = $(ktap) -- $(lab-fails) --env FAKE_LEVELZERO=$(1) $(3) -- $(dir)/$(or $(4),gcc)/$(cts) levelzero:0 $(2:%='%')
 $(call step,cts@levelzero): build@gcc
-	$(call on-ze,,$(direct) $(fence-event) import/* path/* sync/* together/* lease/* drain/* export/* alloc/* fork/* pending/*,$(ze-loader))
+	$(call on-ze,,$(direct) $(fence-event) import/* path/* sync/* together/* lease/* drain/* export/* alloc/* fork/* pending/* prepare/*,$(ze-loader))
 $(call step,cts@levelzero+copy): build@gcc
-	$(call on-ze,,$(direct-copy) path/*,--env DLBUF_LEVELZERO_LIBRARY=$(doubles)/liblevelzero.so)
+	$(call on-ze,,$(direct-copy) path/* prepare/copy,--env DLBUF_LEVELZERO_LIBRARY=$(doubles)/liblevelzero.so)
 $(call step,cts@levelzero+fault): build@gcc build@fault
 	$(call on-ze,,fault/*,$(ze-loader),fault)
 

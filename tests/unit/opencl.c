@@ -28,6 +28,69 @@ TEST(no_loader_and_no_driver)
 	CHECK_ERR(dlbuf_device_wrap_opencl(&w, NULL, &dev), -ENODEV);
 }
 
+/* ---------------------------------------------------------------- preparation */
+
+#ifdef CONFIG_PREPARE_OPENCL
+static void lose_in_finish(const char *called)
+{
+	if (!strcmp(called, "clFinish"))
+		fake->lose(CL_DEVICE_NOT_AVAILABLE);
+}
+
+/* A driver that refuses the kernel, or a run; a device that is lost during it. */
+TEST(preparation)
+{
+	static const struct {
+		const char *machine, *failing;
+		int result, create, run;
+		const char *why;
+	} rows[] = {
+		{ "arm,memfds", "clBuildProgram", CL_BUILD_PROGRAM_FAILURE, -EOPNOTSUPP, 0,
+		  "error: the double was told so" },
+		{ "arm,memfds", "clBuildProgram", CL_COMPILER_NOT_AVAILABLE, -EOPNOTSUPP, 0,
+		  "COMPILER_NOT_AVAILABLE" },
+		{ "arm,memfds", "clEnqueueNDRangeKernel", CL_OUT_OF_RESOURCES, 0, -EIO,
+		  "clEnqueueNDRangeKernel" },
+		{ "khr,memfds", "clEnqueueNDRangeKernel", CL_DEVICE_NOT_AVAILABLE, 0, -ENODEV,
+		  "clEnqueueNDRangeKernel" },
+		{ "arm,memfds", NULL, 0, 0, -ENODEV, "clFinish" },
+	};
+	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = 8, .height = 8, .dtype = { kDLUInt, 8, 1 });
+	DLTensor layout = LAYOUT8(3, ((int64_t[]){ 3, 8, 8 }), .byte_offset = 4096);
+	int fd = memfd_create("a dma-buf", MFD_CLOEXEC);
+	struct dlbuf_frame frame = PICTURE(64, 16, DLBUF_FOURCC('G', 'R', 'E', 'Y'),
+					   DLBUF_CODE_V4L2, 1,
+					   .planes = { { .fd = fd, .pitch = 64 } });
+
+	REQUIRE(fd >= 0 && !ftruncate(fd, IMPORT_BYTES));
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		DLManagedTensorVersioned *out = NULL;
+		struct dlbuf_prepare *plan = NULL;
+		struct dlbuf_device *dev;
+		int ret;
+
+		begin(rows[i].machine);
+		dev = open_ok();
+		REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &out));
+		break_call(rows[i].failing, rows[i].result, 0);
+		ret = dlbuf_prepare_create(dev, &frame, &opts, &plan);
+		CHECK_EQ(ret, rows[i].create);
+		fake->look = rows[i].failing ? NULL : lose_in_finish;
+		if (!ret)
+			CHECK_EQ(dlbuf_prepare_frame(plan, &frame, out, 0, 0), rows[i].run);
+		CHECK_SAYS(rows[i].why);
+		fake->look = NULL;
+		heal();
+		dlbuf_prepare_destroy(plan);
+		out->deleter(out);
+		dlbuf_device_close(dev);
+		settle();
+		end();
+	}
+	close(fd);
+}
+#endif
+
 /* ---------------------------------------------------------------- imports */
 
 /* An import waits for no fence, also where it maps what it has imported. */

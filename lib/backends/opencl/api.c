@@ -63,6 +63,8 @@ static int errno_of(cl_int result)
 	case CL_PLATFORM_NOT_FOUND_KHR:
 		return -ENODEV;
 	case CL_INVALID_OPERATION:
+	case CL_BUILD_PROGRAM_FAILURE:
+	case CL_COMPILER_NOT_AVAILABLE:
 		return -EOPNOTSUPP;
 	case CL_INVALID_COMMAND_QUEUE:
 		return -EINVAL;

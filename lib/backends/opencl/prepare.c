@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 /* Preparation by a kernel, which the driver compiles for the first program of a device. */
-#include <errno.h>
 #include <stdio.h>
 
 #include "opencl.h"
@@ -44,20 +43,12 @@ static int get_program(struct opencl_device *dev, cl_program *out)
 {
 	const char *text = source;
 	cl_program none = NULL;
-	cl_bool compiles = CL_FALSE;
 	int ret;
 
 	*out = __atomic_load_n(&dev->program, __ATOMIC_ACQUIRE);
 	if (*out)
 		return 0;
-	ret = OPENCL_CALL(&dev->cl, GetDeviceInfo, dev->device, CL_DEVICE_COMPILER_AVAILABLE,
-			  sizeof(compiles), &compiles, NULL);
-	if (!ret && !compiles)
-		ret = fail(-EOPNOTSUPP, "%s prepares no frames: its driver has no compiler",
-			   dev->queue.base.name);
-	if (!ret)
-		ret = OPENCL_NEW(&dev->cl, out, CreateProgramWithSource, dev->context, 1, &text,
-				 NULL);
+	ret = OPENCL_NEW(&dev->cl, out, CreateProgramWithSource, dev->context, 1, &text, NULL);
 	if (ret)
 		return ret;
 	ret = OPENCL_DO(&dev->queue, BuildProgram, *out, 1, &dev->device, "", NULL, NULL);
