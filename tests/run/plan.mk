@@ -288,7 +288,7 @@ $(call step,cts@cuda+grace): build@gcc
 $(call step,cts@cuda+nomemops): build@gcc
 	$(call on-double,nomemops,$(host-copy) path/* $(sync))
 $(call step,cts@cuda+bridge): build@gcc
-	$(call on-double,pc,$(host-bridge-copy) $(fence-fence) import/* path/* sync/* frame/* lease/* prepare/[fv]*,$(doubles)/libvulkan.so,--env FAKE_VULKAN=bridge)
+	$(call on-double,pc,$(host-bridge-copy) $(fence-fence) import/* path/* sync/* frame/* lease/* prepare/[bfv]*,$(doubles)/libvulkan.so,--env FAKE_VULKAN=bridge)
 $(call step,cts@cuda+fault): build@gcc build@fault
 	$(call on-double,pc,fault/*,,,fault)
 
@@ -381,7 +381,7 @@ $(call step,cts@hip+fault): build@gcc build@fault
 # The driver over a stub that copies, fills and prepares; HIP 7 with make check-drivers. There is no lab.
 # Without memory the runtime itself ends the process now and then.
 cases-of-kfd := import/*/udmabuf import/*/heap:system import/[cdflotv]* import/read-access cache/t* path/*/bytes \
-	path/*/overlapping path/[pl]* export/* alloc/[!l]* tensor/* sync/fence-out frame/two-planes frame/lease lease/*acquired fork/* prepare/[!ew]* words/noprime words/hang
+	path/*/overlapping path/[pl]* export/* alloc/[!l]* tensor/* sync/fence-out frame/two-planes frame/lease lease/*acquired fork/* prepare/[!erw]* prepare/refused words/noprime words/hang
 $(call step,cts@hip+kfd): build@gcc build@drivers
 	$(ktap) -- tests/drivers/hip $(if $(filter all,$(DRIVERS)),experimental,forky) $(dir)/drivers kfd \
 		$(dir)/gcc/$(cts) hip:0 $(host-copy) $(fence-event) $(cases-of-kfd:%='%')
