@@ -392,7 +392,8 @@ static const char ptx[] =
 	"}\n";
 
 struct reader {
-	void *module, *kernel;
+	cuda_module module;
+	cuda_function kernel;
 	cuda_pointer out;
 	cuda_stream stream;
 };
@@ -404,8 +405,6 @@ static const char *reader_create(struct reader *r, cuda_stream stream)
 	char text[sizeof(ptx) + 16];
 
 	*r = (struct reader){ .stream = stream };
-	if (!cu.ModuleLoadData || !cu.LaunchKernel || !cu.ModuleGetFunction)
-		return "the driver has no kernels";
 	for (int i = 0; i < 2 && result; i++) {
 		snprintf(text, sizeof(text), ptx, machines[i]);
 		result = cu.ModuleLoadData(&r->module, text);

@@ -50,6 +50,7 @@ def copy_library(folder):
                 "include/dlbuf/interop/v4l2.h", "lib/stubs",
                 "lib/libdlbuf.map", "lib/*/*.[ch]",
                 "lib/backends/*/*.[ch]", "lib/backends/*/*.comp",
+                "lib/backends/cuda/*.cu", "lib/backends/cuda/ptx",
                 "lib/backends/levelzero/*.cl", "lib/backends/levelzero/spirv",
                 "udmabuf/*.[ch]"]
     for pattern in patterns:
@@ -168,17 +169,20 @@ class BuildExt(build_ext):
                   file=sys.stderr)
             os.remove(os.path.join(folder, "prepare.c"))
 
-    def spirv(self, copy):
-        """The same, and clang with its translator."""
-        folder = os.path.join(copy, "lib/backends/levelzero")
-        try:
-            with open(os.path.join(folder, "prepare.spv.h"), "w") as f:
-                subprocess.run(["sh", os.path.join(folder, "spirv")], stdout=f,
-                               check=True, stderr=subprocess.DEVNULL)
-        except subprocess.CalledProcessError:
-            print("dlbuf: there is no clang with llvm-spirv: Level Zero prepares "
-                  "no frames", file=sys.stderr)
-            os.remove(os.path.join(folder, "prepare.c"))
+    def kernels(self, copy):
+        """The same, and clang."""
+        for name, script, header, what in (
+                ("cuda", "ptx", "prepare.ptx.h", "clang that makes PTX"),
+                ("levelzero", "spirv", "prepare.spv.h", "clang with llvm-spirv")):
+            folder = os.path.join(copy, "lib/backends", name)
+            try:
+                with open(os.path.join(folder, header), "w") as f:
+                    subprocess.run(["sh", os.path.join(folder, script)], stdout=f,
+                                   check=True, stderr=subprocess.DEVNULL)
+            except subprocess.CalledProcessError:
+                print(f"dlbuf: there is no {what}: {name} prepares no frames",
+                      file=sys.stderr)
+                os.remove(os.path.join(folder, "prepare.c"))
 
     def use_copy(self, ext):
         """Compiles the library's sources into the extension."""
@@ -200,7 +204,7 @@ class BuildExt(build_ext):
                              os.path.join(copy, "lib")]
         off = []
         self.shader(copy)
-        self.spirv(copy)
+        self.kernels(copy)
         files["autoconf.h"] += "".join(
             f"#define CONFIG_PREPARE_{name} 1\n" for name in ("DEVICE", "QUEUE"))
         for kind, symbol in symbols:

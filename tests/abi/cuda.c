@@ -56,8 +56,13 @@ ERROR(DEVICE_UNAVAILABLE);
 ERROR(NO_DEVICE);
 ERROR(INVALID_DEVICE);
 ERROR(INVALID_CONTEXT);
+ERROR(NO_BINARY_FOR_GPU);
 ERROR(ECC_UNCORRECTABLE);
+ERROR(INVALID_PTX);
 ERROR(NVLINK_UNCORRECTABLE);
+ERROR(JIT_COMPILER_NOT_FOUND);
+ERROR(UNSUPPORTED_PTX_VERSION);
+ERROR(JIT_COMPILATION_DISABLED);
 ERROR(OPERATING_SYSTEM);
 ERROR(INVALID_HANDLE);
 ERROR(NOT_FOUND);
@@ -234,6 +239,8 @@ CUresult cuStreamGetCtx_v2(CUstream, CUcontext *, cuda_green *);
 #endif
 LIKE(cuda_external_memory, CUexternalMemory);
 LIKE(cuda_external_semaphore, CUexternalSemaphore);
+LIKE(cuda_module, CUmodule);
+LIKE(cuda_function, CUfunction);
 
 /* The types that have just been compared: from here on theirs for ours. */
 #define cuda_result CUresult
@@ -250,6 +257,8 @@ LIKE(cuda_external_semaphore, CUexternalSemaphore);
 #define cuda_event CUevent
 #define cuda_external_memory CUexternalMemory
 #define cuda_external_semaphore CUexternalSemaphore
+#define cuda_module CUmodule
+#define cuda_function CUfunction
 #define cuda_uuid CUuuid_st
 #define cuda_memory_desc CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st
 #define cuda_buffer_desc CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st

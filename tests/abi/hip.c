@@ -4,6 +4,7 @@
  * and the numbers that the double has besides.
  */
 #include <hip/hip_runtime_api.h>
+#include <hip/hiprtc.h>
 #include <hsa/hsa.h>
 #include <hsa/hsa_ext_amd.h>
 
@@ -123,6 +124,23 @@ NUMBER(sizeof(struct hip_buffer_desc), sizeof(hipExternalMemoryBufferDesc));
 #endif
 NUMBER(sizeof(struct hip_uuid), sizeof(hipUUID));
 
+/* HIP 6 has renamed its struct and its function, and the old names are those of HIP 5. */
+#if HIP_VERSION_MAJOR >= 6
+FIELD(hip_properties, hipDeviceProp_tR0600, gcnArchName);
+NUMBER(sizeof(struct hip_properties), sizeof(hipDeviceProp_tR0600));
+#undef hipGetDeviceProperties
+hipError_t hipGetDeviceProperties(struct hip_properties_5 *p, int dev);
+#define hip_properties hipDeviceProp_tR0600
+typedef struct hip_properties_5 not_since_hip_6;
+#else
+FIELD(hip_properties_5, hipDeviceProp_t, gcnArch);
+FIELD(hip_properties_5, hipDeviceProp_t, gcnArchName);
+NUMBER(sizeof(struct hip_properties_5), sizeof(hipDeviceProp_t));
+hipError_t hipGetDevicePropertiesR0600(struct hip_properties *p, int dev);
+#define hip_properties_5 hipDeviceProp_t
+#endif
+NUMBER(HIPRTCABI_OUT_OF_MEMORY, HIPRTC_ERROR_OUT_OF_MEMORY);
+
 LIKE(hip_result, hipError_t);
 LIKE(hip_device_attribute, hipDeviceAttribute_t);
 LIKE(hip_pointer_attribute, hipPointer_attribute);
@@ -135,9 +153,15 @@ SAME(hip_pointer, hipDeviceptr_t);
 SAME(hip_external_memory, hipExternalMemory_t);
 SAME(hip_host_fn, hipHostFn_t);
 LIKE(hsa_result, hsa_status_t);
+SAME(hip_module, hipModule_t);
+SAME(hip_function, hipFunction_t);
+LIKE(hiprtc_result, hiprtcResult);
+LIKE(hiprtc_program, hiprtcProgram);
 
 /* The types that have just been compared: from here on theirs for ours. */
 #define hip_result hipError_t
+#define hiprtc_result hiprtcResult
+#define hiprtc_program hiprtcProgram
 #define hip_device_attribute hipDeviceAttribute_t
 #define hip_pointer_attribute hipPointer_attribute
 #define hip_range_handle_type hipMemRangeHandleType
@@ -157,9 +181,17 @@ LIKE(hsa_result, hsa_status_t);
 typedef const void *source_of_7;
 LIKE(hip_source, source_of_7);
 #define hip_source source_of_7
+typedef const char *const *strings_of_7;
+LIKE(hiprtc_strings, strings_of_7);
+#define hiprtc_strings strings_of_7
 #endif
 #define X(name, needed, params) TAKES(name, params)
 HIP_FUNCTIONS(X)
+#undef X
+#define X(name, params) \
+	typedef hiprtcResult rtc_##name params; \
+	SAME(rtc_##name, __typeof__(hiprtc##name));
+HIPRTC_FUNCTIONS(X)
 #undef X
 SAME(hsa_export_fn, hsa_result (*)(const void *, size_t, int *, uint64_t *));
 typedef hsa_status_t theirs_export(const void *, size_t, int *, uint64_t *);

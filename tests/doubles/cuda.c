@@ -77,6 +77,8 @@ static void (*const destroy[FAKE_KINDS])(struct object *o) = {
 	[FAKE_MAPPED_BUFFER] = range_free,
 	[FAKE_EXTERNAL_SEMAPHORE] = external_free,
 	[FAKE_GRAPH] = unmake,
+	[FAKE_MODULE] = unmake,
+	[FAKE_PROGRAM] = unmake,
 };
 
 const struct rules rules = {
@@ -134,8 +136,11 @@ static const struct result_text results[] = {
 	{ 208, "CUDA_ERROR_ALREADY_MAPPED", "resource already mapped" },
 	{ 214, "CUDA_ERROR_ECC_UNCORRECTABLE",
 	  "uncorrectable ECC error encountered" },
+	{ 218, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed" },
 	{ 220, "CUDA_ERROR_NVLINK_UNCORRECTABLE",
 	  "uncorrectable NVLink error detected during the execution" },
+	{ 221, "CUDA_ERROR_JIT_COMPILER_NOT_FOUND",
+	  "PTX JIT compiler library not found" },
 	{ 304, "CUDA_ERROR_OPERATING_SYSTEM",
 	  "OS call failed or operation not supported on this OS" },
 	{ 400, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle" },

@@ -80,6 +80,8 @@ enum fake_kind {
 	FAKE_MAPPED_BUFFER,
 	FAKE_EXTERNAL_SEMAPHORE,
 	FAKE_GRAPH,
+	FAKE_MODULE,
+	FAKE_PROGRAM,		/* of hiprtc */
 	FAKE_KINDS
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* See cuda.h: streams, what is in them, events, captures. */
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -512,6 +514,74 @@ cuda_result cuLaunchHostFunc(cuda_stream stream, cuda_host_fn fn, void *data)
 	if (!fn)
 		result = refuse(CUABI_INVALID_VALUE, "no function");
 	return end(result ? result : enqueue(s, &job));
+}
+
+/* ---------------------------------------------------------------- kernels */
+
+/* PTX that old drivers take, too: it says so first, and has the one kernel. */
+cuda_result cuModuleLoadData(cuda_module *module, const void *image)
+{
+	unsigned int major = 0, minor = 0;
+	const char *text = image;
+
+	BEGIN(NEEDS_ALL | UNSAFE)
+	if (sscanf(text, ".version %u.%u", &major, &minor) != 2 || major > 4 ||
+	    !strstr(text, "\n.target sm_50\n.address_size 64\n") ||
+	    !strstr(text, "\n.visible .entry prepare(\n"))
+		return end(refuse(CUABI_INVALID_PTX, "it is not for all drivers, or no PTX"));
+	*module = make(FAKE_MODULE, sizeof(struct object), current(), false);
+	return end(CUABI_SUCCESS);
+}
+
+cuda_result cuModuleUnload(cuda_module module)
+{
+	BEGIN_FREE(NEEDS_ALL | UNSAFE)
+	OBJECT(object, o, module, FAKE_MODULE, CUABI_INVALID_HANDLE)
+	unmake(o);
+	return end(result);
+}
+
+/* Its handle is the module's. */
+cuda_result cuModuleGetFunction(cuda_function *f, cuda_module module, const char *name)
+{
+	BEGIN(NEEDS_ALL)
+	OBJECT(object, o, module, FAKE_MODULE, CUABI_INVALID_HANDLE)
+	if (strcmp(name, "prepare"))
+		return end(CUABI_NOT_FOUND);
+	*f = (cuda_function)o;
+	return end(CUABI_SUCCESS);
+}
+
+/* The limits are those of all GPUs: compute capabilities, in CUDA's programming guide. */
+cuda_result cuLaunchKernel(cuda_function f, unsigned int gx, unsigned int gy, unsigned int gz,
+			   unsigned int bx, unsigned int by, unsigned int bz,
+			   unsigned int shared, cuda_stream stream, void **params, void **extra)
+{
+	struct kernel_job k = { .across = gx * bx, .down = gy * by };
+	struct job job = { .run = job_kernel };
+
+	BEGIN_ON(stream, NEEDS_ALL)
+	OBJECT(object, module, f, FAKE_MODULE, CUABI_INVALID_HANDLE)
+	if (!gx || !gy || gy > 65535 || gz != 1 || !bx || !by || bx * by > 1024 || bz != 1 ||
+	    shared || extra || module->ctx != s->object.ctx)
+		return end(refuse(CUABI_INVALID_VALUE, "the grid, the block, or the context"));
+	for (size_t i = 0; i < PREPARE_BUFFERS; i++) {
+		cuda_pointer p = *(cuda_pointer *)params[i];
+		struct range *r;
+
+		result = device_bytes(s->object.ctx, p, 1, i == 3, &r, &k.buffers[i]);
+		if (result)
+			return end(result);
+		k.bytes[i] = r ? r->bytes - (p - r->address) : SIZE_MAX;
+		job.uses[i] = r ? &r->object : NULL;
+	}
+	memcpy(k.run, params[PREPARE_BUFFERS], sizeof(k.run));
+	job.kernel = malloc(sizeof(k));
+	*job.kernel = k;
+	result = enqueue(s, &job);
+	if (result || s->capturing)
+		free(job.kernel);
+	return end(result);
 }
 
 /* ---------------------------------------------------------------- events */

@@ -16,6 +16,9 @@
 #define X(name, needed, params) EXPORT hip_result hip##name params;
 HIP_FUNCTIONS(X)
 #undef X
+#define X(name, params) EXPORT hiprtc_result hiprtc##name params;
+HIPRTC_FUNCTIONS(X)
+#undef X
 #define X(name, params) EXPORT hip_result hip##name params;
 FAKE_HIP_FUNCTIONS(X)
 #undef X
@@ -512,6 +515,128 @@ hip_result hipStreamWaitValue32(hip_stream s, void *p, uint32_t value,
 
 CALLS(LaunchHostFunc, (hip_stream s, hip_host_fn fn, void *data),
       cuLaunchHostFunc(ON(s), fn, data))
+
+/* ---------------------------------------------------------------- kernels */
+
+#define ARCH "gfx90a:sramecc+:xnack-"
+
+/* Of HIP 5; later versions have it for programs that were compiled with 5. */
+hip_result hipGetDeviceProperties(struct hip_properties_5 *p, int dev)
+{
+	int n;
+	hip_result result = AS(cuDeviceGetAttribute(&n, CUABI_ATTR_PCI_BUS_ID, dev));
+
+	if (!result)
+		*p = (struct hip_properties_5){ .gcnArchName = ARCH };
+	return result;
+}
+
+hip_result hipGetDevicePropertiesR0600(struct hip_properties *p, int dev)
+{
+	int n;
+	hip_result result = AS(cuDeviceGetAttribute(&n, CUABI_ATTR_PCI_BUS_ID, dev));
+
+	if (!result)
+		*p = (struct hip_properties){ .gcnArchName = ARCH };
+	return result;
+}
+
+/* What hiprtc has made of the kernel, for this GPU. */
+static const char code[] = "\177ELF " ARCH;
+
+hip_result hipModuleLoadData(hip_module *module, const void *image)
+{
+	static const char ptx[] = ".version 4.2\n.target sm_50\n.address_size 64\n"
+				  ".visible .entry prepare(\n";
+
+	return AS(cuModuleLoadData((cuda_module *)module,
+				   memcmp(image, code, sizeof(code)) ? "" : ptx));
+}
+
+CALLS(ModuleUnload, (hip_module module), cuModuleUnload((cuda_module)module))
+CALLS(ModuleGetFunction, (hip_function *f, hip_module module, const char *name),
+      cuModuleGetFunction((cuda_function *)f, (cuda_module)module, name))
+CALLS(ModuleLaunchKernel, (hip_function f, unsigned int gx, unsigned int gy, unsigned int gz,
+			   unsigned int bx, unsigned int by, unsigned int bz,
+			   unsigned int shared, hip_stream s, void **params, void **extra),
+      cuLaunchKernel((cuda_function)f, gx, gy, gz, bx, by, bz, shared, ON(s), params, extra))
+
+/* ---------------------------------------------------------------- hiprtc */
+
+/* Results are hiprtcResult: invalid input, invalid program, invalid option. */
+enum { RTC_INVALID_INPUT = 3, RTC_INVALID_PROGRAM, RTC_INVALID_OPTION };
+
+struct program {
+	struct object object;
+	bool compiled;
+};
+
+hiprtc_result hiprtcCreateProgram(hiprtc_program *program, const char *source, const char *name,
+				  int n, hiprtc_strings headers, hiprtc_strings names)
+{
+	BEGIN(0)
+	if (!strstr(source, prepare_text) || !name || n || headers || names)
+		return end(refuse(RTC_INVALID_INPUT, "the source, or headers"));
+	*program = make(FAKE_PROGRAM, sizeof(struct program), NULL, false);
+	return end(0);
+}
+
+/* Without an option it looks for libamdhip64.so, which only the SDK has. */
+hiprtc_result hiprtcCompileProgram(hiprtc_program program, int n, hiprtc_strings options)
+{
+	BEGIN(0)
+	OBJECT(program, p, program, FAKE_PROGRAM, RTC_INVALID_PROGRAM)
+	if (n != 1 || strcmp(options[0], "--offload-arch=" ARCH))
+		return end(refuse(RTC_INVALID_OPTION, "the GPU"));
+	p->compiled = true;
+	return end(0);
+}
+
+static const char said[] = "prepare:1:1: error: as the test has it";
+
+hiprtc_result hiprtcGetProgramLogSize(hiprtc_program program, size_t *bytes)
+{
+	BEGIN(0)
+	OBJECT(program, p, program, FAKE_PROGRAM, RTC_INVALID_PROGRAM)
+	*bytes = p->compiled ? 0 : sizeof(said);
+	return end(0);
+}
+
+hiprtc_result hiprtcGetProgramLog(hiprtc_program program, char *log)
+{
+	BEGIN(0)
+	OBJECT(program, p, program, FAKE_PROGRAM, RTC_INVALID_PROGRAM)
+	if (!p->compiled)
+		memcpy(log, said, sizeof(said));
+	return end(0);
+}
+
+hiprtc_result hiprtcGetCodeSize(hiprtc_program program, size_t *bytes)
+{
+	BEGIN(0)
+	OBJECT(program, p, program, FAKE_PROGRAM, RTC_INVALID_PROGRAM)
+	*bytes = p->compiled ? sizeof(code) : 0;
+	return end(0);
+}
+
+hiprtc_result hiprtcGetCode(hiprtc_program program, char *to)
+{
+	BEGIN(0)
+	OBJECT(program, p, program, FAKE_PROGRAM, RTC_INVALID_PROGRAM)
+	if (!p->compiled)
+		return end(refuse(RTC_INVALID_PROGRAM, "it is not compiled"));
+	memcpy(to, code, sizeof(code));
+	return end(0);
+}
+
+hiprtc_result hiprtcDestroyProgram(hiprtc_program *program)
+{
+	BEGIN_FREE(0)
+	OBJECT(program, p, *program, FAKE_PROGRAM, RTC_INVALID_PROGRAM)
+	unmake(&p->object);
+	*program = NULL;
+	return end(result);
+}
 
 /* ---------------------------------------------------------------- events */
 

@@ -3,7 +3,7 @@
  * amdkfd of Linux 6.8 (interface 1.13) with a Radeon RX 7900 XTX (gfx1100, 1002:744c) whose
  * memory the CPU reaches. For AMD's HIP. Addresses of the GPU are the process's own. A
  * thread for each queue runs its packets: copies, fences and barriers, and those kernels by
- * which the runtime fills, copies and waits. Any other kernel ends the run.
+ * which the runtime fills, copies and waits, and dlbuf's. Any other kernel ends the run.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -17,6 +17,7 @@
 #include <drm.h>
 #include <../linux/kfd_ioctl.h>
 
+#include "../doubles/common/prepare.h"
 #include "core.h"
 #include "host.h"
 
@@ -66,7 +67,7 @@ static uint64_t memory_new(struct memory m)
 }
 
 /* The CPU's address for an address of the GPU. */
-static void *cpu(uint64_t va, uint64_t bytes)
+static void *cpu_to_end(uint64_t va, uint64_t bytes, size_t *left)
 {
 	void *p = NULL;
 
@@ -75,13 +76,22 @@ static void *cpu(uint64_t va, uint64_t bytes)
 		const struct memory *m = &memories[i];
 
 		if (m->flags && m->mapped && va >= m->va && va - m->va < m->size &&
-		    bytes <= m->size - (va - m->va))
+		    bytes <= m->size - (va - m->va)) {
 			p = m->cpu + (va - m->va);
+			*left = m->size - (va - m->va);
+		}
 	}
 	pthread_mutex_unlock(&lock);
 	if (!p)
 		unknown("memory at", va);
 	return p;
+}
+
+static void *cpu(uint64_t va, uint64_t bytes)
+{
+	size_t left;
+
+	return cpu_to_end(va, bytes, &left);
 }
 
 /* hmm_vma_fault(): what is not there or may not be written is not pinned. */
@@ -406,7 +416,8 @@ int hsa_executable_symbol_get_info(uint64_t symbol, int what, void *value)
 		if (nkernels == 256)
 			unknown("number of kernels", nkernels);
 		kernels[nkernels].object = *(uint64_t *)value;
-		snprintf(kernels[nkernels++].name, 64, "%.63s", name);
+		snprintf(kernels[nkernels++].name, 64, "%.63s",
+			 name + (strncmp(name, "__amd_rocclr_", 13) ? 0 : 13));
 		pthread_mutex_unlock(&lock);
 	}
 	dlclose(hsa);
@@ -419,14 +430,39 @@ static bool is_kernel(uint64_t object, const char *name)
 
 	pthread_mutex_lock(&lock);
 	for (unsigned int i = 0; i < nkernels && !is; i++)
-		is = kernels[i].object == object && !strncmp(kernels[i].name + 13, name, strlen(name)) &&
-		     !strcmp(kernels[i].name + 13 + strlen(name), ".kd");
+		is = kernels[i].object == object && !strncmp(kernels[i].name, name, strlen(name)) &&
+		     !strcmp(kernels[i].name + strlen(name), ".kd");
 	pthread_mutex_unlock(&lock);
 	return is;
 }
 
-static bool run_kernel(struct queue *q, uint64_t object, const uint64_t *args)
+/* dlbuf's, which tests/doubles/common has as C. */
+static void prepare(const struct aql *p, const uint64_t *args)
 {
+	const uint64_t *run = args + PREPARE_BUFFERS;
+	uint8_t *buffers[PREPARE_BUFFERS];
+	size_t bytes[PREPARE_BUFFERS];
+	const char *why;
+
+	for (int i = 0; i < PREPARE_BUFFERS; i++)
+		buffers[i] = cpu_to_end(args[i], 1, &bytes[i]);
+	/* hsa_kernel_dispatch_packet_t: workgroups of 32 x 8 x 1, the grid in items. */
+	if (p->pad != (8 << 16 | 32) || (p->words[0] & 0xffff) != 1 || p->words[1] >> 32 != 1)
+		unknown("workgroup", p->pad);
+	why = prepare_check(buffers, bytes, run);
+	if (why) {
+		fprintf(stderr, "drivers: prepare: %s\n", why);
+		unknown("kernel", p->words[3]);
+	}
+	/* Queues are threads here, and items are variables there. */
+	pthread_mutex_lock(&lock);
+	prepare_kernel(buffers, run, p->words[0] >> 32, (uint32_t)p->words[1]);
+	pthread_mutex_unlock(&lock);
+}
+
+static bool run_kernel(struct queue *q, const struct aql *p, const uint64_t *args)
+{
+	uint64_t object = p->words[3];
 	static const unsigned int hows[] = { 5, 3 };	/* hipStreamWaitValueGte, Eq */
 	uint8_t *to;
 	uint32_t n;
@@ -448,6 +484,8 @@ static bool run_kernel(struct queue *q, uint64_t object, const uint64_t *args)
 			unknown("condition of a wait", args[3]);
 		return wait_for(q, cpu(args[0] ? args[0] : args[1], 4), !args[0],
 				args[4], hows[args[3]], args[2]);
+	} else if (is_kernel(object, "prepare")) {
+		prepare(p, args);
 	} else if (!is_kernel(object, "initHeap")) {
 		for (unsigned int i = 0; i < nkernels; i++)
 			if (kernels[i].object == object)
@@ -496,7 +534,7 @@ static bool run_aql(struct queue *q, const struct aql *p)
 			unknown("AQL packet of AMD's", p->format);
 		break;
 	case 2:
-		go = run_kernel(q, p->words[3], cpu(p->words[4], 8));
+		go = run_kernel(q, p, cpu(p->words[4], 8));
 		break;
 	case 3:
 	case 5:

@@ -69,18 +69,7 @@ enum {
 	X(MemUnmap, cuMemUnmap, , (cuda_pointer p, size_t bytes))	\
 	X(MemSetAccess, cuMemSetAccess, ,				\
 	  (cuda_pointer p, size_t bytes,				\
-	   const struct driver_access *access, size_t n))		\
-	X(ModuleLoadData, cuModuleLoadData, ,				\
-	  (void **module, const void *image))				\
-	X(ModuleUnload, cuModuleUnload, , (void *module))		\
-	X(ModuleGetFunction, cuModuleGetFunction, ,			\
-	  (void **function, void *module, const char *name))		\
-	X(LaunchKernel, cuLaunchKernel, ,				\
-	  (void *function, unsigned int grid_x, unsigned int grid_y,	\
-	   unsigned int grid_z, unsigned int block_x,			\
-	   unsigned int block_y, unsigned int block_z,			\
-	   unsigned int shared, cuda_stream stream, void **params,	\
-	   void **extra))
+	   const struct driver_access *access, size_t n))
 #define DRIVER_FUNCTIONS(X) CUDA_FUNCTIONS(X) DRIVER_ONLY(X)
 
 struct driver {

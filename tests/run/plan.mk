@@ -282,13 +282,13 @@ on-double = $(ktap) -- $(lab-fails) --env FAKE_CUDA=$(1) --env DLBUF_CUDA_LIBRAR
 $(call step,cts@cuda): build@gcc
 	$(call on-double,pc,$(host-copy) $(fence-event))
 $(call step,cts@cuda+thor): build@gcc
-	$(call on-double,thor,$(direct-host-copy) $(fence-event) import/* input/* path/* export/* $(sync) socket/* alloc/* pending/*)
+	$(call on-double,thor,$(direct-host-copy) $(fence-event) import/* input/* path/* export/* $(sync) socket/* alloc/* pending/* prepare/[fv]*)
 $(call step,cts@cuda+grace): build@gcc
 	$(call on-double,grace,$(host-copy) $(fence-event) import/* path/*)
 $(call step,cts@cuda+nomemops): build@gcc
 	$(call on-double,nomemops,$(host-copy) path/* $(sync))
 $(call step,cts@cuda+bridge): build@gcc
-	$(call on-double,pc,$(host-bridge-copy) $(fence-fence) import/* path/* sync/* frame/* lease/*,$(doubles)/libvulkan.so,--env FAKE_VULKAN=bridge)
+	$(call on-double,pc,$(host-bridge-copy) $(fence-fence) import/* path/* sync/* frame/* lease/* prepare/[bfv]*,$(doubles)/libvulkan.so,--env FAKE_VULKAN=bridge)
 $(call step,cts@cuda+fault): build@gcc build@fault
 	$(call on-double,pc,fault/*,,,fault)
 
@@ -368,20 +368,20 @@ $(call step,cts@vpi+verilator): build@verilator
 comma := ,
 # On HIP's double, as its versions and dma-bufs differ: paths and what ends on streams.
 on-hip = $(ktap) -- $(lab-fails) --env FAKE_HIP=$(1) --env DLBUF_HIP_LIBRARY=$(doubles)/$(or $(4),libhip.so) \
-	--env DLBUF_VULKAN_LIBRARY=$(or $(5),none) --env FAKE_VULKAN=bridge -- \
+	--env DLBUF_HIPRTC_LIBRARY=$(doubles)/libhip.so --env DLBUF_VULKAN_LIBRARY=$(or $(5),none) --env FAKE_VULKAN=bridge -- \
 	$(dir)/$(or $(3),gcc)/$(cts) hip:0 $(2:%='%')
 $(call step,cts@hip): build@gcc
-	$(call on-hip,7.1,$(host-copy) $(fence-event) import/* path/* sync/* export/* alloc/* fork/* pending/*)
+	$(call on-hip,7.1,$(host-copy) $(fence-event) import/* path/* sync/* export/* alloc/* fork/* pending/* prepare/*)
 $(call step,cts@hip+6): build@gcc
-	$(call on-hip,6.4$(comma)amdgpu,$(direct-host-copy) $(fence-event) import/* path/* export/*,,libhip-old.so)
+	$(call on-hip,6.4$(comma)amdgpu,$(direct-host-copy) $(fence-event) import/* path/* export/* prepare/[fv]*,,libhip-old.so)
 $(call step,cts@hip+bridge): build@gcc
 	$(call on-hip,7.1$(comma)memfds,$(host-bridge-copy) path/* frame/*,,,$(doubles)/libvulkan.so)
 $(call step,cts@hip+fault): build@gcc build@fault
 	$(call on-hip,6.4,fault/*,fault)
-# The driver over a stub that copies and fills; HIP 7 with make check-drivers. There is no lab.
+# The driver over a stub that copies, fills and prepares; HIP 7 with make check-drivers. There is no lab.
 # Without memory the runtime itself ends the process now and then.
 cases-of-kfd := import/*/udmabuf import/*/heap:system import/[cdflotv]* import/read-access cache/t* path/*/bytes \
-	path/*/overlapping path/[pl]* export/* alloc/[!l]* tensor/* sync/fence-out frame/two-planes frame/lease lease/*acquired fork/* words/noprime words/hang
+	path/*/overlapping path/[pl]* export/* alloc/[!l]* tensor/* sync/fence-out frame/two-planes frame/lease lease/*acquired fork/* prepare/[!erw]* prepare/refused words/noprime words/hang
 $(call step,cts@hip+kfd): build@gcc build@drivers
 	$(ktap) -- tests/drivers/hip $(if $(filter all,$(DRIVERS)),experimental,forky) $(dir)/drivers kfd \
 		$(dir)/gcc/$(cts) hip:0 $(host-copy) $(fence-event) $(cases-of-kfd:%='%')

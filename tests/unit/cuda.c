@@ -3,9 +3,12 @@
  * The CUDA backend against a double of the driver (tests/doubles/cuda.h): which
  * device and which context.
  */
+#include "common.h"
 #include "ktap.h"
 
 #ifdef CONFIG_BACKEND_CUDA
+#include <dlbuf/prepare.h>
+
 #include "cuda_backend.h"
 
 /* ---------------------------------------------------------------- opening */
@@ -159,6 +162,57 @@ TEST(the_current_context_is_taken)
 	CHECK_EQ(cux.CtxDestroy(ctx), 0);
 	end();
 }
+
+/* ---------------------------------------------------------------- kernels */
+
+#ifdef CONFIG_PREPARE_CUDA
+static const struct dlbuf_frame grey = PICTURE(64, 48, DLBUF_FOURCC('G', 'R', 'E', 'Y'),
+					       DLBUF_CODE_V4L2, 1);
+static const struct dlbuf_prepare_opts small = { .size = sizeof(small), .width = 8, .height = 8 };
+
+static void *make_plan(void *dev)
+{
+	struct dlbuf_prepare *plan = NULL;
+
+	CHECK_OK(dlbuf_prepare_create(dev, &grey, &small, &plan));
+	dlbuf_prepare_destroy(plan);
+	return NULL;
+}
+
+static pthread_barrier_t both;
+
+static void load_together(const char *name)
+{
+	if (!strcmp(name, "cuModuleLoadData"))
+		pthread_barrier_wait(&both);
+}
+
+/* One that cannot be loaded; and one that two threads load at once. */
+TEST(the_kernel_is_loaded_once)
+{
+	struct dlbuf_prepare *plan = NULL;
+	struct dlbuf_device *dev;
+	pthread_t threads[2];
+
+	begin("");
+	dev = open_ok();
+	break_call("cuModuleLoadData", CUABI_JIT_COMPILER_NOT_FOUND, 0);
+	CHECK_ERR(dlbuf_prepare_create(dev, &grey, &small, &plan), -EOPNOTSUPP);
+	CHECK_SAYS("cuModuleLoadData: CUDA_ERROR_JIT_COMPILER_NOT_FOUND (221)");
+	heal();
+	pthread_barrier_init(&both, NULL, 2);
+	fake->look = load_together;
+	for (int i = 0; i < 2; i++)
+		REQUIRE(!pthread_create(&threads[i], NULL, make_plan, dev));
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	fake->look = NULL;
+	pthread_barrier_destroy(&both);
+	CHECK_EQ(fake->live[FAKE_MODULE], 1);
+	dlbuf_device_close(dev);
+	end();
+}
+#endif
 
 TEST(wrap)
 {

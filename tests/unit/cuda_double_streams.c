@@ -8,6 +8,8 @@
 
 #ifdef CONFIG_BACKEND_CUDA
 #include "cuda_double.h"
+#include "doubles/common/prepare.h"
+#include "prepare/program.h"
 
 /* ---------------------------------------------------------------- streams */
 
@@ -89,6 +91,71 @@ RULES(waits_for_values_have_rules, "")
 	end();
 	begin("nomemops");
 	FAILS(NOT_SUPPORTED, cu.StreamWaitValue32(NULL, word, 0, 0));
+}
+
+#define PTX(version) ".version " version "\n.target sm_50\n.address_size 64\n.visible .entry prepare(\n"
+
+/* A row of four bytes, which become bytes or floats behind them. */
+RULES(kernels_have_rules, "")
+{
+	static const uint32_t one = 0x3f800000;
+	struct {
+		struct program g;
+		uint32_t axes[14];
+	} tables = {
+		.g = { .bits = 8, .ncomponents = 1, .nout = 1, .width = 4, .height = 1,
+		       .across = 4, .down = 1, .matrix = { { 1 } }, .high = { 255 },
+		       .components = { { .step = 1, .y = 10, .mask = 255 } } },
+		.axes = { 1, 4, 0, 1, 2, 3, one, one, one, one, 1, 1, 0, one },
+	};
+	uint32_t run[PREPARE_RUN_BYTES / 4] = { [6] = 16, [7] = 1 };
+	cuda_pointer t, nowhere = 4096;
+	void *args[] = { &d, &d, &d, &d, &t, run };
+	cuda_module module;
+	cuda_function f;
+
+#define LAUNCH(gy, by) cu.LaunchKernel(f, 1, gy, 1, 32, by, 1, 0, s, args, NULL)
+	WRONG(INVALID_PTX, cu.ModuleLoadData(&module, PTX("8.5")));
+	WRONG(INVALID_PTX, cu.ModuleLoadData(&module, ".version 4.2\n"));
+	OK(cu.ModuleLoadData(&module, PTX("4.2")));
+	FAILS(NOT_FOUND, cu.ModuleGetFunction(&f, module, "main"));
+	OK(cu.ModuleGetFunction(&f, module, "prepare"));
+	OK(cu.MemAlloc(&t, sizeof(tables)));
+	OK(cux.MemcpyHtoD(t, &tables, sizeof(tables)));
+	OK(cux.MemcpyHtoD(d, "abcd", 4));
+	WRONG(INVALID_VALUE, LAUNCH(1, 33));
+	WRONG(INVALID_VALUE, LAUNCH(65536, 8));
+	args[2] = &nowhere;
+	WRONG(INVALID_VALUE, LAUNCH(1, 8));
+	args[2] = &d;
+	wait_for(s, 1);
+	OK(LAUNCH(1, 8));
+	run[6] = 0; /* which was copied */
+	CHECK_EQ(cux.StreamQuery(s), CUABI_NOT_READY);
+	*flag = 1;
+	OK(cu.StreamSynchronize(s));
+	OK(cux.MemcpyDtoH(told, d, 20));
+	CHECK(!memcmp(told, "abcd", 4) && !memcmp(told + 16, "abcd", 4));
+	/* Beyond the memory, and not aligned. */
+	run[0] = 61;
+	OK(LAUNCH(1, 8));
+	run[0] = 0;
+	run[6] = 61;
+	OK(LAUNCH(1, 8));
+	OK(cu.StreamSynchronize(s));
+	CHECK_EQ(fake->wrong, 2);
+	tables.g.store = 4;
+	OK(cux.MemcpyHtoD(t, &tables, sizeof(tables)));
+	run[6] = 17;
+	run[7] = 4;
+	OK(LAUNCH(1, 8));
+	OK(cu.StreamSynchronize(s));
+	CHECK_EQ(fake->wrong, 3);
+	fake->wrong = 0;
+	OK(cu.MemFree(t));
+	OK(cu.ModuleUnload(module));
+	WRONG(INVALID_HANDLE, LAUNCH(1, 8));
+	WRONG(INVALID_HANDLE, cu.ModuleUnload(module));
 }
 
 /* The legacy stream waits for blocking streams, and they for it. */

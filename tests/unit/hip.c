@@ -11,6 +11,8 @@
 #include "ktap.h"
 
 #ifdef CONFIG_BACKEND_HIP
+#include <dlbuf/prepare.h>
+
 #include "hip_backend.h"
 
 /* ---------------------------------------------------------------- devices */
@@ -71,6 +73,45 @@ TEST(the_thread_is_left_as_it_was)
 	dlbuf_device_close(&dev->queue.base);
 	end();
 }
+
+/* ---------------------------------------------------------------- kernels */
+
+#ifdef CONFIG_PREPARE_HIP
+/* hiprtc is not installed; it refuses the source; and the driver refuses its code. */
+TEST(frames_that_are_not_prepared)
+{
+	static const struct {
+		const char *words, *failing;
+		int result, ret;
+		const char *says;
+	} rows[] = {
+		{ "7.1", NULL, 0, -EOPNOTSUPP, "hiprtc compiles: hiprtc: /nonexistent" },
+		{ "6.4", "hiprtcCompileProgram", 6, -EIO, "error: as the test has it" },
+		{ "6.4", "hiprtcGetCode", 11, -EIO, "hiprtcGetCode: hiprtcResult 11" },
+		{ "6.4", "hipModuleLoadData", HIPABI_NOT_SUPPORTED, -EOPNOTSUPP, "hipModuleLoadData" },
+	};
+	struct dlbuf_frame frame = PICTURE(64, 48, DLBUF_FOURCC('G', 'R', 'E', 'Y'),
+					   DLBUF_CODE_V4L2, 1);
+	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = 8, .height = 8);
+
+	setenv("DLBUF_HIPRTC_LIBRARY", "/nonexistent/libhiprtc.so", 1);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct dlbuf_prepare *plan = NULL;
+		struct dlbuf_device *dev;
+
+		begin(rows[i].words);
+		dev = open_hip();
+		if (rows[i].failing)
+			break_call(rows[i].failing, rows[i].result, 0);
+		CHECK_ERR(dlbuf_prepare_create(dev, &frame, &opts, &plan), rows[i].ret);
+		CHECK_SAYS(rows[i].says);
+		heal();
+		dlbuf_device_close(dev);
+		end();
+	}
+	unsetenv("DLBUF_HIPRTC_LIBRARY");
+}
+#endif
 
 /* ---------------------------------------------------------------- direct */
 

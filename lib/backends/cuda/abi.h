@@ -31,6 +31,8 @@ typedef struct cuda_stream_st *cuda_stream;
 typedef struct cuda_event_st *cuda_event;
 typedef struct cuda_memory_st *cuda_external_memory;
 typedef struct cuda_semaphore_st *cuda_external_semaphore;
+typedef struct cuda_module_st *cuda_module;
+typedef struct cuda_function_st *cuda_function;
 typedef void (*cuda_host_fn)(void *data);
 #if UINTPTR_MAX > UINT32_MAX
 typedef unsigned long long cuda_pointer; /* CUdeviceptr */
@@ -51,8 +53,13 @@ enum {
 	CUABI_STUB_LIBRARY = 34,
 	CUABI_NO_DEVICE = 100,
 	CUABI_INVALID_DEVICE = 101,
+	CUABI_NO_BINARY_FOR_GPU = 209,
 	CUABI_ECC_UNCORRECTABLE = 214,
+	CUABI_INVALID_PTX = 218,
 	CUABI_NVLINK_UNCORRECTABLE = 220,
+	CUABI_JIT_COMPILER_NOT_FOUND = 221,
+	CUABI_UNSUPPORTED_PTX_VERSION = 222,	/* since 11.1 */
+	CUABI_JIT_COMPILATION_DISABLED = 223,	/* since 11.2 */
 	CUABI_CONTAINED = 226,		/* since 12.8 */
 	CUABI_NOT_READY = 600,
 	CUABI_ILLEGAL_ADDRESS = 700,

@@ -78,6 +78,14 @@
 	CU_OPT(X, StreamWaitValue32, _v2,				\
 	  (cuda_stream s, cuda_pointer p, uint32_t value, unsigned int flags)) \
 	CU(X, LaunchHostFunc, , (cuda_stream s, cuda_host_fn fn, void *data)) \
+	CU(X, ModuleLoadData, , (cuda_module *module, const void *image)) \
+	CU(X, ModuleUnload, , (cuda_module module))			\
+	CU(X, ModuleGetFunction, ,					\
+	  (cuda_function *f, cuda_module module, const char *name))	\
+	CU(X, LaunchKernel, ,						\
+	  (cuda_function f, unsigned int gx, unsigned int gy, unsigned int gz, \
+	   unsigned int bx, unsigned int by, unsigned int bz,		\
+	   unsigned int shared, cuda_stream s, void **params, void **extra)) \
 	CU(X, EventCreate, , (cuda_event *event, unsigned int flags))	\
 	CU(X, EventDestroy, _v2, (cuda_event event))			\
 	CU(X, EventRecord, , (cuda_event event, cuda_stream s))		\

@@ -123,4 +123,7 @@ QUEUE_BACKEND(cuda,
 	.paths = PATHS_SHARED | PATHS_COPIED,
 	.alloc = queue_alloc,
 	.export = queue_export,
+#ifdef CONFIG_PREPARE_CUDA
+	QUEUE_PROGRAMS
+#endif
 );

@@ -14,6 +14,7 @@ struct cuda_device {
 	cuda_device handle;
 	int version;		/* of the driver, 1000 * major + 10 * minor */
 	cuda_context context;
+	cuda_module module;	/* atomic; of prepare.c, or NULL */
 	bool primary;		/* the primary context, retained by dlbuf */
 	bool exports, exports_host; /* device memory, and host memory, as dma-bufs */
 };
@@ -50,5 +51,12 @@ int cuda_range(struct queue_device *dev, DLDeviceType on, uintptr_t p,
 	       struct queue_range *r);
 int cuda_export(struct queue_device *dev, struct queue_range *pages,
 		uint32_t flags, int *fd);
+
+/* prepare.c */
+int cuda_kernel_create(struct queue_device *dev, void **kernel);
+int cuda_kernel_launch(struct queue_device *dev, void *kernel, void *stream,
+		       const struct queue_launch *launch);
+/* Without any kernel there is nothing to do. */
+void cuda_kernel_free(struct queue_device *dev);
 
 #endif /* DLBUF_CUDA_BACKEND_H */

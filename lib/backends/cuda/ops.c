@@ -315,6 +315,9 @@ static void destroy(struct queue_device *base)
 {
 	struct cuda_device *dev = to_cuda(base);
 
+#ifdef CONFIG_PREPARE_CUDA
+	cuda_kernel_free(base);
+#endif
 	if (dev->primary)
 		dev->cu.DevicePrimaryCtxRelease(dev->handle);
 	free(dev);
@@ -356,5 +359,9 @@ const struct queue_ops cuda_ops = {
 	.semaphore_import = semaphore_import,
 	.semaphore_destroy = semaphore_destroy,
 	.semaphore_use = semaphore_use,
+#ifdef CONFIG_PREPARE_CUDA
+	.kernel_create = cuda_kernel_create,
+	.kernel_launch = cuda_kernel_launch,
+#endif
 	.destroy = destroy,
 };

@@ -25,6 +25,8 @@ typedef struct ihipEvent_t *hip_event;
 typedef void *hip_pointer;		/* hipDeviceptr_t */
 typedef void *hip_source;		/* since HIP 7 a const void * */
 typedef void *hip_external_memory;
+typedef struct ihipModule_t *hip_module;
+typedef struct ihipModuleSymbol_t *hip_function;
 typedef void (*hip_host_fn)(void *data);
 
 struct hip_uuid {
@@ -114,6 +116,29 @@ struct hip_buffer_desc {
 	unsigned long long size;
 	unsigned int flags;
 	unsigned int reserved[16];
+};
+
+/* hipDeviceProp_t before HIP 6 and since, of which dlbuf reads one field. */
+struct hip_properties_5 {
+	uint64_t before[49];
+	int gcnArch;
+	char gcnArchName[256];
+	int behind[35];
+};
+
+struct hip_properties {
+	uint64_t before[145];
+	char gcnArchName[256];
+	int behind[14];
+};
+
+/* hiprtc's, of libhiprtc.so.N; before HIP 7 libamdhip64 has it, too. */
+typedef int hiprtc_result;		/* hiprtcResult */
+typedef struct hiprtc_program_st *hiprtc_program;
+typedef const char **hiprtc_strings;	/* since HIP 7 a const char *const * */
+
+enum {
+	HIPRTCABI_OUT_OF_MEMORY = 1,
 };
 
 /* hsa_status_t of libhsa-runtime64.so.1. */

@@ -2,6 +2,7 @@
 /* Loads libamdhip64, and turns its results into errnos. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "../../system/event.h"
@@ -62,6 +63,36 @@ int hip_load(struct hip_api *hip)
 		log_at(DLBUF_LOG_WARN, "%s", dlbuf_last_error());
 	return ret;
 }
+
+#ifdef CONFIG_PREPARE_HIP
+int hiprtc_load(struct hiprtc_api *rtc, int version)
+{
+	static const char names[] =
+#define X(name, params) "hiprtc" #name "\0"
+		HIPRTC_FUNCTIONS(X);
+#undef X
+	char only[32], why[256];
+	bool own = version < 70000000;
+	void *library;
+
+	if (!own) {
+		memset(only, 0, sizeof(only));
+		snprintf(only, sizeof(only) - 1, "libhiprtc.so.%d", version / 10000000);
+	}
+	if (!dl_open(own ? "hip" : "hiprtc", own ? find_loaded(only) : only, names, rtc,
+		     &library))
+		return 0;
+	snprintf(why, sizeof(why), "%s", dlbuf_last_error());
+	return fail(-EOPNOTSUPP, "hip: frames are prepared by a kernel that hiprtc compiles: %s",
+		    why);
+}
+
+int hiprtc_check(hiprtc_result result, const char *function)
+{
+	return !result ? 0 : fail(result == HIPRTCABI_OUT_OF_MEMORY ? -ENOMEM : -EIO,
+				  "hip: hiprtc%s: hiprtcResult %d", function, result);
+}
+#endif
 
 hsa_export_fn hsa_export_find(void)
 {

@@ -73,6 +73,16 @@
 	  (hip_stream s, void *p, uint32_t value, unsigned int flags,	\
 	   uint32_t mask))						\
 	X(LaunchHostFunc, NEEDED, (hip_stream s, hip_host_fn fn, void *data)) \
+	X(GetDeviceProperties, OPTIONAL, (struct hip_properties_5 *p, int dev)) \
+	X(GetDevicePropertiesR0600, OPTIONAL, (struct hip_properties *p, int dev)) \
+	X(ModuleLoadData, NEEDED, (hip_module *module, const void *image)) \
+	X(ModuleUnload, NEEDED, (hip_module module))			\
+	X(ModuleGetFunction, NEEDED,					\
+	  (hip_function *f, hip_module module, const char *name))	\
+	X(ModuleLaunchKernel, NEEDED,					\
+	  (hip_function f, unsigned int gx, unsigned int gy, unsigned int gz, \
+	   unsigned int bx, unsigned int by, unsigned int bz,		\
+	   unsigned int shared, hip_stream s, void **params, void **extra)) \
 	X(EventCreateWithFlags, NEEDED, (hip_event *event, unsigned int flags)) \
 	X(EventDestroy, NEEDED, (hip_event event))			\
 	X(EventRecord, NEEDED, (hip_event event, hip_stream s))		\
@@ -87,6 +97,24 @@
 struct hip_api {
 #define X(name, needed, params) hip_result (*name) params;
 	HIP_FUNCTIONS(X)
+#undef X
+};
+
+/* The same for hiprtc, HIP's compiler: X(name, parameters). */
+#define HIPRTC_FUNCTIONS(X)						\
+	X(CreateProgram,						\
+	  (hiprtc_program *program, const char *source, const char *name, \
+	   int n, hiprtc_strings headers, hiprtc_strings names))	\
+	X(CompileProgram, (hiprtc_program program, int n, hiprtc_strings options)) \
+	X(GetProgramLogSize, (hiprtc_program program, size_t *bytes))	\
+	X(GetProgramLog, (hiprtc_program program, char *log))		\
+	X(GetCodeSize, (hiprtc_program program, size_t *bytes))		\
+	X(GetCode, (hiprtc_program program, char *code))		\
+	X(DestroyProgram, (hiprtc_program *program))
+
+struct hiprtc_api {
+#define X(name, params) hiprtc_result (*name) params;
+	HIPRTC_FUNCTIONS(X)
 #undef X
 };
 
@@ -107,6 +135,13 @@ hsa_export_fn hsa_export_find(void);
  */
 int hip_load(struct hip_api *hip);
 
+/*
+ * Finds hiprtc: before HIP 7 in libamdhip64, since then in libhiprtc of the same version (or
+ * DLBUF_HIPRTC_LIBRARY). The library is never closed.
+ * -EOPNOTSUPP  it is not installed
+ */
+int hiprtc_load(struct hiprtc_api *rtc, int version);
+
 /* The index of a function. */
 #define HIP_FUNCTION(name) (offsetof(struct hip_api, name) / sizeof(void *))
 
@@ -123,5 +158,13 @@ bool hip_is_lost(hip_result result);
 /* The same; returns 0, or a negative errno with an error text. */
 #define HIP_CALL(hip, name, ...) \
 	hip_check(hip, HIP_RESULT(hip, name, __VA_ARGS__), HIP_FUNCTION(name))
+
+/* hiprtc's, likewise. Its results have numbers of their own. */
+#define HIPRTC_RESULT(rtc, name, ...) \
+	(fault_hit() ? HIPRTCABI_OUT_OF_MEMORY : (rtc)->name(__VA_ARGS__))
+#define HIPRTC_CALL(rtc, name, ...) \
+	hiprtc_check(HIPRTC_RESULT(rtc, name, __VA_ARGS__), #name)
+
+int hiprtc_check(hiprtc_result result, const char *function);
 
 #endif /* DLBUF_HIP_API_H */

@@ -81,4 +81,7 @@ QUEUE_BACKEND(hip,
 	.paths = PATHS_SHARED | PATHS_COPIED,
 	.alloc = queue_alloc,
 	.export = queue_export,
+#ifdef CONFIG_PREPARE_HIP
+	QUEUE_PROGRAMS
+#endif
 );

@@ -14,6 +14,7 @@ struct hip_device {
 	int ordinal;
 	int version;		/* of the runtime, 10^7 * major + 10^5 * minor + patch */
 	hsa_export_fn hsa_export;	/* or NULL */
+	hip_module module;	/* atomic; of prepare.c, or NULL */
 	uint32_t foreign[8];	/* atomic; exporters whose dma-bufs were refused */
 };
 
@@ -51,5 +52,12 @@ int hip_range(struct queue_device *dev, DLDeviceType on, uintptr_t p,
 	      struct queue_range *r);
 int hip_export(struct queue_device *dev, struct queue_range *pages,
 	       uint32_t flags, int *fd);
+
+/* prepare.c */
+int hip_kernel_create(struct queue_device *dev, void **kernel);
+int hip_kernel_launch(struct queue_device *dev, void *kernel, void *stream,
+		      const struct queue_launch *launch);
+/* Without any kernel there is nothing to do. */
+void hip_kernel_free(struct queue_device *dev);
 
 #endif /* DLBUF_HIP_BACKEND_H */

@@ -315,6 +315,9 @@ static int clear(struct queue_memory *m, void *s)
 
 static void destroy(struct queue_device *dev)
 {
+#ifdef CONFIG_PREPARE_HIP
+	hip_kernel_free(dev);
+#endif
 	free(to_hip(dev));
 }
 
@@ -350,5 +353,9 @@ const struct queue_ops hip_ops = {
 	.range = hip_range,
 	.export = hip_export,
 	.clear = clear,
+#ifdef CONFIG_PREPARE_HIP
+	.kernel_create = hip_kernel_create,
+	.kernel_launch = hip_kernel_launch,
+#endif
 	.destroy = destroy,
 };
