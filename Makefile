@@ -342,14 +342,14 @@ $(O)/lib/backends/vulkan/prepare.o: private cflags-lib := -iquote $(O)/lib/backe
 
 # By clang, whatever CC is.
 $(O)/lib/backends/cuda/prepare.ptx.h: lib/backends/cuda/ptx lib/backends/cuda/prepare.cu
-$(O)/lib/backends/levelzero/prepare.spv.h: lib/backends/levelzero/spirv lib/backends/levelzero/prepare.cl
-$(O)/lib/backends/cuda/prepare.ptx.h $(O)/lib/backends/levelzero/prepare.spv.h: lib/prepare/kernel.h
+$(O)/lib/backends/levelzero/prepare.spirv.h: lib/backends/levelzero/spirv lib/backends/levelzero/prepare.cl
+$(O)/lib/backends/cuda/prepare.ptx.h $(O)/lib/backends/levelzero/prepare.spirv.h: lib/prepare/kernel.h
 	@mkdir -p $(@D)
 	$(call say,CLANG,$@)
 	$(Q)CLANG='$(CLANG)' $(filter %/ptx %/spirv,$^) > $@
 $(O)/lib/backends/cuda/prepare.o: $(O)/lib/backends/cuda/prepare.ptx.h
 $(O)/lib/backends/cuda/prepare.o: private cflags-lib := -iquote $(O)/lib/backends/cuda
-$(O)/lib/backends/levelzero/prepare.o: $(O)/lib/backends/levelzero/prepare.spv.h
+$(O)/lib/backends/levelzero/prepare.o: $(O)/lib/backends/levelzero/prepare.spirv.h
 $(O)/lib/backends/levelzero/prepare.o: private cflags-lib := -iquote $(O)/lib/backends/levelzero
 
 # The template of a page of HTML, as a string of C.

@@ -173,7 +173,7 @@ class BuildExt(build_ext):
         """The same, and clang."""
         for name, script, header, what in (
                 ("cuda", "ptx", "prepare.ptx.h", "clang that makes PTX"),
-                ("levelzero", "spirv", "prepare.spv.h", "clang with llvm-spirv")):
+                ("levelzero", "spirv", "prepare.spirv.h", "clang with llvm-spirv")):
             folder = os.path.join(copy, "lib/backends", name)
             try:
                 with open(os.path.join(folder, header), "w") as f:

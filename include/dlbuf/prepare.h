@@ -183,6 +183,7 @@ struct dlbuf_prepare;
  *              that can); on devices other than the CPU mosaics, frames of floats, HSV, signed
  *              values, packed 4:1:1, big-endian words, values that are made of more than 65536
  *              samples, a driver that refuses the kernel
+ * -EIO         a driver failed
  * -ESTALE      a parent process opened dev
  */
 DLBUF_API int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
@@ -190,8 +191,8 @@ DLBUF_API int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_
 				   struct dlbuf_prepare **plan);
 
 /*
- * Frees a plan (taken; NULL does nothing). Does not wait for frames that a device prepares yet. Ends
- * the plan's threads, so call it before dlclose().
+ * Frees a plan (taken; NULL does nothing). Does not wait for frames that a device prepares yet.
+ * Ends the plan's threads, so call it before dlclose().
  */
 DLBUF_API void dlbuf_prepare_destroy(struct dlbuf_prepare *plan);
 
@@ -219,7 +220,8 @@ DLBUF_API int dlbuf_prepare_get_info(const struct dlbuf_prepare *plan,
  *
  * frame's fds are borrowed. On failure the lease does not fire.
  * -EINVAL      another kind of frame than the plan's; a tensor of another shape; index
- *              outside; on other devices than the CPU, fields of DLPack that reach beyond the tensor
+ *              outside; on other devices than the CPU, fields of DLPack that reach beyond
+ *              the tensor
  * -EOPNOTSUPP  another dtype or device than the plan's; strides that overlap, or beyond 2^31
  *              values; values that are not aligned to their size; a tensor whose range of
  *              addresses, or on other devices of bytes of the dma-buf, overlaps that of a

@@ -167,7 +167,7 @@ bool prepare_same_buffer(const struct buffer_id *a, const struct buffer_id *b);
 int prepare_source(const struct dlbuf_frame *frame, const struct dlbuf_colour *colour,
 		   bool grey, struct source *out);
 
-/* Finds the place of a chroma sample in its pixels: 0 in the middle, 1 on the first, -1 on the last. */
+/* Finds where a chroma sample is in its pixels: 0 in the middle, 1 on the first, -1 on the last. */
 void prepare_site(const struct dlbuf_frame *frame, const struct dlbuf_colour *colour,
 		  double *x, double *y);
 
@@ -224,7 +224,7 @@ int prepare_load(struct dlbuf_prepare *p);
 
 struct program_job;
 
-/* Finds the run of an image, for planes that are at data; with `pack` its program, too: free() it. */
+/* Finds the run of an image, for planes that are at data; with `pack` its program: free() it. */
 int prepare_job(struct dlbuf_prepare *p, bool pack, DLManagedTensorVersioned *const planes[],
 		uint32_t n, const void *const data[], const int64_t pitches[],
 		DLManagedTensorVersioned *out, const struct image *image, struct program_job *job);

@@ -437,7 +437,8 @@ static uint32_t band_begin(const struct dlbuf_prepare *p, const struct band *b, 
 }
 
 /* Stores a row of the tensor's values, step elements apart. */
-static void store(const struct dlbuf_prepare *p, const struct band *b, char *dst, int64_t step, const float *row, uint32_t n)
+static void store(const struct dlbuf_prepare *p, const struct band *b, char *dst, int64_t step,
+		  const float *row, uint32_t n)
 {
 	const void *from = row;
 

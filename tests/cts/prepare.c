@@ -753,6 +753,7 @@ static void every_call(void *arg)
 	int fd = cts_alloc("udmabuf", 8192), ret;
 	unsigned long n = 0, calls = ~0ul, failed = 0;
 	unsigned int fds = 0;
+	bool over = false;
 
 	dlbuf_log_set(NULL, NULL, DLBUF_LOG_NONE);
 	/* The event thread, which a failure may start, keeps its fds while a device is open. */
@@ -770,8 +771,9 @@ static void every_call(void *arg)
 		fault_at(0);
 		CHECK(!ret || (ret < 0 && dlbuf_last_error()[0]));
 		failed += ret < 0;
-		/* Work that runs has fds. */
+		/* Work that runs has fds, and a driver's thread closes its own a little later. */
 		CHECK_OK(dlbuf_device_drain(dev, 0));
+		cts_until_idle(&over);
 		cts_settle();
 		if (fds && !CHECK_EQ(cts_count_fds(), fds))
 			ktap_note(NULL, 0, "after the failure of call %lu of %lu: %d, %s", n, calls,

@@ -98,16 +98,13 @@ RULES(waits_for_values_have_rules, "")
 /* A row of four bytes, which become bytes or floats behind them. */
 RULES(kernels_have_rules, "")
 {
-	static const uint32_t one = 0x3f800000;
-	struct {
-		struct program g;
-		uint32_t axes[14];
-	} tables = {
-		.g = { .bits = 8, .ncomponents = 1, .nout = 1, .width = 4, .height = 1,
-		       .across = 4, .down = 1, .matrix = { { 1 } }, .high = { 255 },
-		       .components = { { .step = 1, .y = 10, .mask = 255 } } },
-		.axes = { 1, 4, 0, 1, 2, 3, one, one, one, one, 1, 1, 0, one },
+	enum { ONE = 0x3f800000 };
+	struct program head = {
+		.bits = 8, .ncomponents = 1, .nout = 1, .width = 4, .height = 1, .across = 4,
+		.down = 1, .matrix = { { 1 } }, .high = { 255 },
+		.components = { { .step = 1, .y = 10, .mask = 255 } },
 	};
+	static const uint32_t axes[] = { 1, 4, 0, 1, 2, 3, ONE, ONE, ONE, ONE, 1, 1, 0, ONE };
 	uint32_t run[PREPARE_RUN_BYTES / 4] = { [6] = 16, [7] = 1 };
 	cuda_pointer t, nowhere = 4096;
 	void *args[] = { &d, &d, &d, &d, &t, run };
@@ -120,8 +117,9 @@ RULES(kernels_have_rules, "")
 	OK(cu.ModuleLoadData(&module, PTX("4.2")));
 	FAILS(NOT_FOUND, cu.ModuleGetFunction(&f, module, "main"));
 	OK(cu.ModuleGetFunction(&f, module, "prepare"));
-	OK(cu.MemAlloc(&t, sizeof(tables)));
-	OK(cux.MemcpyHtoD(t, &tables, sizeof(tables)));
+	OK(cu.MemAlloc(&t, sizeof(head) + sizeof(axes)));
+	OK(cux.MemcpyHtoD(t, &head, sizeof(head)));
+	OK(cux.MemcpyHtoD(t + sizeof(head), axes, sizeof(axes)));
 	OK(cux.MemcpyHtoD(d, "abcd", 4));
 	WRONG(INVALID_VALUE, LAUNCH(1, 33));
 	WRONG(INVALID_VALUE, LAUNCH(65536, 8));
@@ -144,8 +142,8 @@ RULES(kernels_have_rules, "")
 	OK(LAUNCH(1, 8));
 	OK(cu.StreamSynchronize(s));
 	CHECK_EQ(fake->wrong, 2);
-	tables.g.store = 4;
-	OK(cux.MemcpyHtoD(t, &tables, sizeof(tables)));
+	head.store = 4;
+	OK(cux.MemcpyHtoD(t, &head, sizeof(head)));
 	run[6] = 17;
 	run[7] = 4;
 	OK(LAUNCH(1, 8));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Preparation by a kernel in SPIR-V, which the driver compiles for the first program of a device. */
+/* Preparation by a kernel in SPIR-V, which the driver compiles for a device's first program. */
 #include "levelzero.h"
 
-#include "prepare.spv.h"
+#include "prepare.spirv.h"
 
 /* Of a group, in prepare.cl. */
 #define SIDE 8

@@ -414,7 +414,7 @@ def frame_prepare():
 @case
 def frame_prepare_on_a_device():
     """As on the CPU, with the frame, the result or neither of them already there."""
-    for name in ["vulkan:0"]:
+    for name in ["vulkan:0", "opencl:0"]:
         device = dlbuf.Device(name)
         with camera(format="NV12", size=(320, 180)) as cam, next(cam) as frame:
             there = [t.to(device) for t in frame]
