@@ -57,11 +57,11 @@ enum dlbuf_size_rule {
 	DLBUF_SIZE_SHORTEST = 1,
 	/* The longer side becomes `longest`, the other follows, rounded down. */
 	DLBUF_SIZE_LONGEST = 2,
-	/* SHORTEST, or LONGEST if the longer side would be more than `longest`. */
+	/* SHORTEST, or LONGEST if the longer side would be more than `longest`, rounded down. */
 	DLBUF_SIZE_BOTH = 3,
 	/*
 	 * About min_pixels to max_pixels (0: no limit; set one at least), both sides a
-	 * multiple of `multiple`: smart_resize() of transformers, which can exceed
+	 * multiple of `multiple`, and not less than it: smart_resize() of transformers, which can exceed
 	 * max_pixels where it rounds up to min_pixels.
 	 */
 	DLBUF_SIZE_PIXELS = 4,
@@ -202,7 +202,7 @@ DLBUF_API int dlbuf_prepare_get_info(const struct dlbuf_prepare *plan,
 
 /*
  * Prepares a frame into image `index` of a tensor of the shape [N, C, H, W] or
- * [N, H, W, C], or [C, H, W] or [H, W, C] with index 0.
+ * [N, H, W, C], or [C, H, W] or [H, W, C] with index 0. C is 3, or of a grey tensor 1.
  *
  * On the CPU, out may be of any library. The call waits for the frame's producers, until
  * deadline_ns (CLOCK_MONOTONIC, 0: none), and out is complete when it returns. If out is a
@@ -210,7 +210,7 @@ DLBUF_API int dlbuf_prepare_get_info(const struct dlbuf_prepare *plan,
  *
  * On other devices, out is a tensor of dlbuf on the plan's device, which the caller has not
  * acquired. Where the device acquires and releases by DLBUF_SYNC_FENCE, it waits for the
- * producers, and the call returns before the work is complete: the fence of the work is added
+ * producers itself, whatever the deadline, and the call returns before the work is complete: the fence of the work is added
  * to the dma-bufs of the frame and of out, so that each acquire of out, on whatever device,
  * comes after it. If the work waits for a fence that ends with an error, the next acquire of
  * out tells it. On the others (DLBUF_SYNC_EVENT, DLBUF_SYNC_BLOCKS) the call waits, as on the
@@ -258,8 +258,9 @@ DLBUF_API int dlbuf_prepare_tensors(struct dlbuf_prepare *plan,
 
 /*
  * The same without a plan: the device keeps the last four that were made so, until it is
- * closed, and each thread has its own. For programs with more kinds of frames and options, and
- * for other crops in each frame, plans are cheaper. info may be NULL.
+ * closed, with the threads that their options ask for. Calls at the same time use a plan each.
+ * For programs with more kinds of frames and options or more threads, and for other crops in
+ * each frame, plans are cheaper. info may be NULL.
  * -EINVAL      dev or frame is NULL
  * -EOPNOTSUPP  as for dlbuf_prepare_create()
  * and the errors of dlbuf_prepare_create() and dlbuf_prepare_frame().
