@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """What people write today to make a model's input of a frame, in Python.
 
-    prepare.py frames [time]        OpenCV, of frames in NV12 and P010
+    prepare.py frames [time]        OpenCV and GStreamer, of frames in NV12 and P010
     prepare.py pictures [time]      PyTorch (as torchvision's Resize has it) and Pillow, of a picture in RGB
 
 The works of bench/media/prepare.c. Under -icount the figures are instructions; with "time" nanoseconds of the
@@ -62,6 +62,32 @@ def letterboxed(rgb):
     return cv2.copyMakeBorder(small, 140, 140, 0, 0, cv2.BORDER_CONSTANT, value=(114, 114, 114))
 
 
+def by_gstreamer(nv12, fields):
+    """videoconvertscale with bars, then NumPy."""
+    import gi
+    gi.require_version("Gst", "1.0")
+    gi.require_version("GstApp", "1.0")
+    from gi.repository import Gst, GstApp  # noqa: F401
+    Gst.init(None)
+    pipeline = Gst.parse_launch(
+        "appsrc name=src format=time caps=video/x-raw,format=NV12,width=1920,height=1080,framerate=30/1 ! "
+        f"videoconvertscale method=bilinear add-borders=true ! video/x-raw,{fields} ! appsink name=sink sync=false")
+    src, sink = pipeline.get_by_name("src"), pipeline.get_by_name("sink")
+    frame = Gst.Buffer.new_wrapped(nv12.tobytes())
+    pipeline.set_state(Gst.State.PLAYING)
+
+    def work():
+        src.emit("push-buffer", frame)
+        buffer = sink.emit("pull-sample").get_buffer()
+        _, info = buffer.map(Gst.MapFlags.READ)
+        rgb = np.frombuffer(info.data, np.uint8).reshape(640, 640, 3)
+        x = np.ascontiguousarray(rgb.transpose(2, 0, 1)[None]).astype(np.float32) / 255
+        buffer.unmap(info)
+        return x
+
+    return work, lambda: pipeline.set_state(Gst.State.NULL)
+
+
 def frames():
     random = np.random.default_rng(1)
     nv12 = random.integers(0, 256, (1620, 1920), dtype=np.uint8)
@@ -99,6 +125,9 @@ def frames():
     figure(whole, "OpenCV: cvtColor, resize, copyMakeBorder, blobFromImage", measure(opencv))
     figure(whole, "OpenCV, then NumPy: transposed, to floats", measure(opencv_numpy))
     figure(whole, "OpenCV: the planes scaled first", measure(planes_first))
+    work, end = by_gstreamer(nv12, "format=RGB,width=640,height=640,pixel-aspect-ratio=1/1")
+    figure(whole, "GStreamer: videoconvertscale; then NumPy: transposed, to floats", measure(work))
+    end()
     figure("1920x1080, NV12, to 608x342, float32, NCHW",
            "OpenCV: cvtColor, resize, blobFromImage", measure(stretched))
     figure(f"1920x1080, NV12, {small}, uint8, NHWC", "OpenCV: cvtColor, resize, copyMakeBorder", measure(as_bytes))
