@@ -735,6 +735,8 @@ int verify_run(struct verify *v)
 
 int verify_finish(struct verify *v)
 {
+	uint64_t limit = now_ns() + v->timeout_ns;
+
 	for (uint32_t i = 0; i < v->ndevices; i++) {
 		struct device *d = &v->devices[i];
 
@@ -750,7 +752,9 @@ int verify_finish(struct verify *v)
 		/* The camera's buffers will not come back. */
 		dlbuf_device_trim(d->dev, 0);
 	}
-	v->fds_after = count_fds();
+	/* The library's thread frees what a device used last, and then closes its own. */
+	while ((v->fds_after = count_fds()) > v->fds_before && now_ns() < limit)
+		usleep(1000);
 	return 0;
 }
 
