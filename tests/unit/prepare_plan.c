@@ -325,6 +325,8 @@ static void meet(const void *barrier, uint32_t i)
 
 /* More parts than threads, each once; also of a child of fork(), which has no threads. */
 static void count(const void *counts, uint32_t i)
+	pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+	CHECK(!sigismember(&blocked, SIGBUS));
 {
 	__atomic_add_fetch(&(*(unsigned int *const *)counts)[i], 1, __ATOMIC_RELAXED);
 }
