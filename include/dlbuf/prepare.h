@@ -180,8 +180,9 @@ struct dlbuf_prepare;
  * -EOPNOTSUPP  a format without colours (compressed, metadata, a palette's indices), or whose
  *              pixels share bytes; a matrix that is not linear (ICtCp, BT.2020 with
  *              constant luminance); a device that cannot prepare (docs/prepare.md has those
- *              that can); on devices other than the CPU mosaics, frames of floats, HSV, signed
- *              values, packed 4:1:1, big-endian words, values that are made of more than 65536
+ *              that can); on devices other than the CPU mosaics, floats, HSV, signed values,
+ *              unevenly spaced values (packed 4:1:1, YYUV), big-endian words (RGB565X, BGR666),
+ *              words with a plane of alpha (RGB565_A8), values that are made of more than 65536
  *              samples, a driver that refuses the kernel
  * -EIO         a driver failed
  * -ESTALE      a parent process opened dev
