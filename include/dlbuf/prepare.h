@@ -171,8 +171,9 @@ struct dlbuf_prepare;
  * dlbuf_prepare_tensor_crops() on the CPU alone. frame and opts are borrowed; *plan is new,
  * and holds dev open: destroy it before the handles of a wrapped device. A plan can be used
  * by one thread at a time. Does not wait for frames or other work. On a device the tables are
- * copied there, and the first plan compiles its kernel, which can take seconds. After fork() the
- * child has none of opts->threads, and the plan works by the caller's.
+ * copied there, and the first plan compiles its kernel, which can take seconds. In a child of
+ * fork(), dlbuf_prepare_tensors() of the CPU's plan works, by the caller's thread alone, because
+ * the child has none of opts->threads; dlbuf_prepare_frame() is -ESTALE, as each import.
  * -EINVAL      a size of 0, or none for the rule; a side of the tensor or of the scaled picture of
  *              more than 32768 pixels, or of the frame of more than 2^20; a mosaic of less than
  *              2x2 pixels; a crop outside the picture; an option that is NaN, infinite or out of
