@@ -171,8 +171,9 @@ struct dlbuf_prepare;
  * dlbuf_prepare_tensor_crops() on the CPU alone. frame and opts are borrowed; *plan is new,
  * and holds dev open: destroy it before the handles of a wrapped device. A plan can be used
  * by one thread at a time. Does not wait for frames or other work. On a device the tables are
- * copied there, and the first plan compiles its kernel, which can take seconds. After fork() the
- * child has none of opts->threads, and the plan works by the caller's.
+ * copied there, and the first plan compiles its kernel, which can take seconds. In a child of
+ * fork(), dlbuf_prepare_tensors() of the CPU's plan works, by the caller's thread alone, because
+ * the child has none of opts->threads; dlbuf_prepare_frame() is -ESTALE, as each import.
  * -EINVAL      a size of 0, or none for the rule; a side of the tensor or of the scaled picture of
  *              more than 32768 pixels, or of the frame of more than 2^20; a mosaic of less than
  *              2x2 pixels; a crop outside the picture; an option that is NaN, infinite or out of
@@ -180,8 +181,9 @@ struct dlbuf_prepare;
  * -EOPNOTSUPP  a format without colours (compressed, metadata, a palette's indices), or whose
  *              pixels share bytes; a matrix that is not linear (ICtCp, BT.2020 with
  *              constant luminance); a device that cannot prepare (docs/prepare.md has those
- *              that can); on devices other than the CPU mosaics, frames of floats, HSV, signed
- *              values, packed 4:1:1, big-endian words, values that are made of more than 65536
+ *              that can); on devices other than the CPU mosaics, floats, HSV, signed values,
+ *              unevenly spaced values (packed 4:1:1, YYUV), big-endian words (RGB565X, BGR666),
+ *              words with a plane of alpha (RGB565_A8), values that are made of more than 65536
  *              samples, a driver that refuses the kernel
  * -EIO         a driver failed
  * -ESTALE      a parent process opened dev

@@ -11,6 +11,9 @@
  *   - a tensor without elements has data == NULL
  * strides is never NULL for a tensor with dimensions.
  *
+ * A copy of the struct is not a tensor of dlbuf: calls refuse it with -EINVAL. Only its
+ * deleter works, and deletes the tensor. dlbuf_tensor_share() makes one of another shape.
+ *
  * Allocations. For a buffer that the device has imported before, the library calls
  * malloc() this often. The driver's own calls are not counted. The deleter of a
  * tensor, or of the last tensor of a frame, frees the memory.

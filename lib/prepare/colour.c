@@ -17,6 +17,8 @@ static const struct {
 
 enum { IDENTITY = 0, UNSPECIFIED = 2, BT601 = 6, YCGCO = 8 };
 
+static const char no_colours[] = "it has no colours that a model could see";
+
 static int no_pixels(const struct format *f, const char *why)
 {
 	return fail(-EOPNOTSUPP, "format %s cannot be prepared: %s", format_name(f), why);
@@ -52,7 +54,7 @@ static int find_component(const struct format *f, char which, struct source *s)
 	while (letters = !i ? first_letters(f, &n) : format_channels(f, i, &n),
 	       !memchr(letters, which, n))
 		if (++i == s->nplanes)
-			return no_pixels(f, "it has no colours that a model could see");
+			return no_pixels(f, no_colours);
 	s->ncomponents++;
 	if (format_fields(f)) {
 		find_field(format_fields(f), which, c);
@@ -179,7 +181,7 @@ static int find_words(const struct format *f, struct source *s)
 	const struct format_fields *fields = format_fields(f);
 
 	if (format_reason(f) && !fields)
-		return no_pixels(f, format_reason(f));
+		return no_pixels(f, f->reason == BITS ? no_colours : format_reason(f));
 	s->view = format_rows_view(f);
 	s->nplanes = format_planes(f, s->planes);
 	s->sample = f->bits == 8 ? SAMPLE_U8 : f->type != kDLFloat ? SAMPLE_U16 :

@@ -75,21 +75,21 @@ static void pack(const struct dlbuf_prepare *p, struct program *g)
 	memcpy(g->pad, p->pad, sizeof(g->pad));
 }
 
-/* Names frames that only the CPU prepares; NULL: of another kind. */
+/* Names frames that only the CPU prepares, as docs/prepare.md; NULL: of another kind. */
 static const char *left_to_cpu(const struct source *s)
 {
 	if (s->mosaic)
 		return "mosaics";
 	if (s->sample >= SAMPLE_F16)
-		return "frames of floats";
+		return "floats";
 	if (!s->group.words || has_fields(s))
 		return NULL;
 	if (s->group.turn)
 		return "HSV";
 	if (s->group.negative)
 		return "signed values";
-	return s->view == DLBUF_VIEW_PLANES ? "values that are not evenly spaced" :
-	       s->view == DLBUF_VIEW_ROWS ? "words in rows of bytes" : "big-endian words";
+	return s->view == DLBUF_VIEW_PLANES ? "unevenly spaced values" :
+	       s->group.swapped ? "big-endian words" : "words with a plane of alpha";
 }
 
 /* Makes a program. free() it. */
@@ -155,7 +155,8 @@ static void span(int64_t step, uint32_t n, struct program_part *part)
 static int check_part(const char *what, const struct tensor *t, struct program_part *part)
 {
 	part->imp = t->imp;
-	if (part->low < t->first || part->high > t->end)
+	/* Behind the tensor, `high` may have passed 2^64. */
+	if (part->at > t->end || part->low < t->first || part->high > t->end)
 		return fail(-EINVAL, "%s has fields of DLPack that reach beyond it", what);
 	return 0;
 }

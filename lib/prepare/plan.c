@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Plans: checks the options, and computes sizes, places, tables. docs/prepare.md has them. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
 #include "../system/sys.h"
 #include "prepare.h"
 
-/* The shortest side of a crop, in pixels. */
+/* The shortest side of a crop, in pixels, and the smallest part. */
 #define MIN_SIDE (1 / 1024.)
 /* Divisors are 0, or not so small that the quotient is no number. */
 #define MIN_DIVISOR 1e-9
@@ -23,14 +24,30 @@
 #define KNOWN_FLAGS (DLBUF_PREPARE_NHWC | DLBUF_PREPARE_TOP_LEFT | DLBUF_PREPARE_NO_ENLARGE | \
 		     DLBUF_PREPARE_FLIP_X | DLBUF_PREPARE_FLIP_Y | DLBUF_PREPARE_CUT_ROUND)
 
+/* A number with as many digits as tell it from others; whole ones with all. */
+static struct number {
+	char s[32];
+} number(double x)
+{
+	struct number n;
+	int digits = 10;
+
+	do
+		snprintf(n.s, sizeof(n.s), "%.*g", digits, x);
+	while (++digits <= 17 && strtod(n.s, NULL) != x);
+	return n;
+}
+
 /* NaN is in no range. */
 static int in_range(const char *what, double value, double low, double high)
 {
 	if (value >= low && value <= high)
 		return 0;
 	if (low == high)
-		return fail(-EINVAL, "%s is %g; it must be %g", what, value, low);
-	return fail(-EINVAL, "%s is %g; it can be %g to %g", what, value, low, high);
+		return fail(-EINVAL, "%s is %s; it must be %s", what, number(value).s,
+			    number(low).s);
+	return fail(-EINVAL, "%s is %s; it can be %s to %s", what, number(value).s, number(low).s,
+		    number(high).s);
 }
 
 static int check_numbers(const struct dlbuf_prepare_opts *o)
@@ -66,8 +83,8 @@ static int check_numbers(const struct dlbuf_prepare_opts *o)
 		if (!ret && o->std[i])
 			ret = in_range("std", o->std[i], MIN_DIVISOR, most);
 	}
-	if (!ret && o->crop_pct)
-		ret = in_range("crop_pct", o->crop_pct, 1. / 1024, 1);
+	if (!ret && o->crop_pct && !(o->crop_pct >= MIN_SIDE && o->crop_pct <= 1))
+		ret = fail(-EINVAL, "crop_pct is %s; it can be 1/1024 to 1", number(o->crop_pct).s);
 	if (!ret && o->quant_scale)
 		ret = in_range("quant_scale", o->quant_scale, MIN_DIVISOR, most);
 	if (!ret && o->flags & ~KNOWN_FLAGS)
@@ -278,9 +295,9 @@ static int find_geometry(struct dlbuf_prepare *p)
 	/* Shorter ones would have no pixels in the arithmetic. */
 	if (i->crop_width < MIN_SIDE || i->crop_height < MIN_SIDE || i->crop_x + i->crop_width > w ||
 	    i->crop_y + i->crop_height > h)
-		return fail(-EINVAL, "the crop of %gx%g at %g,%g is not inside the picture of "
-			    "%gx%g, or smaller than 1/1024 of a pixel", i->crop_width, i->crop_height,
-			    i->crop_x, i->crop_y, w, h);
+		return fail(-EINVAL, "the crop of %sx%s at %s,%s is not inside the picture of "
+			    "%gx%g, or smaller than 1/1024 of a pixel", number(i->crop_width).s,
+			    number(i->crop_height).s, number(i->crop_x).s, number(i->crop_y).s, w, h);
 	a = o->turn % 2 ? i->crop_height : i->crop_width;
 	b = o->turn % 2 ? i->crop_width : i->crop_height;
 	ret = find_sizes(o, a, b, &s, &tensor);

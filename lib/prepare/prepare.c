@@ -173,8 +173,9 @@ static int find_image(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 		.y = strides[first + (p->nhwc ? 0 : 1)],
 		.channel = strides[first + (p->nhwc ? 2 : 0)],
 	};
-	image->data = (char *)t->data + t->byte_offset +
-		(first ? index * strides[0] : 0) * (dtypes[p->store].bits / 8);
+	/* Modulo 2^64: anybody can write the fields. */
+	image->data = (char *)((uintptr_t)t->data + t->byte_offset +
+		(first ? (uint64_t)index * (uint64_t)strides[0] : 0) * (dtypes[p->store].bits / 8));
 	return 0;
 }
 
@@ -238,8 +239,9 @@ static int check_overlap(const struct dlbuf_prepare *p, const struct pixels *px,
 /* No picture has more bytes between its first and its last row. */
 #define MOST (INTPTR_MAX / 2)
 
+/* skip: pixels before those of the visible picture, in rows of bytes. */
 static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersioned *dl, uint32_t i,
-		      struct pixels *px)
+		      uint32_t skip, struct pixels *px)
 {
 	const struct source *s = &p->source;
 	const struct dlbuf_format_plane *f = &s->planes[i];
@@ -267,7 +269,7 @@ static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 		return fail(-EINVAL, "the %s of plane %u is NULL", t->shape ? "data" : "shape", i);
 	/* Rows of bytes may have their padding. */
 	if (t->ndim != ndim || t->shape[0] != rows ||
-	    (bytes ? t->shape[1] < columns * f->channels : t->shape[1] != columns) ||
+	    (bytes ? t->shape[1] < (skip + columns) * f->channels : t->shape[1] != columns) ||
 	    (ndim == 3 && t->shape[2] != f->channels))
 		return fail(-EINVAL, "plane %u of %s has another shape than %lld x %lld values "
 			    "of %u", i, name, (long long)rows, (long long)columns, f->channels);
@@ -277,7 +279,8 @@ static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 		return fail(-EOPNOTSUPP, "the strides of plane %u are not rows of %s", i, name);
 	if (check_aligned(p, t, "a plane"))
 		return -EOPNOTSUPP;
-	px->planes[i] = (const char *)t->data + t->byte_offset;
+	px->planes[i] = (const char *)((uintptr_t)t->data + t->byte_offset +
+				       (size_t)skip * f->channels);
 	if (__builtin_mul_overflow(step, f->bits / 8, &px->pitches[i]) ||
 	    __builtin_mul_overflow(px->pitches[i], rows, &step) || step > MOST || step < -MOST)
 		return fail(-EOVERFLOW, "the rows of plane %u are too far apart", i);
@@ -309,6 +312,7 @@ struct batch {
 	struct dlbuf_prepare_info *infos;
 	DLManagedTensorVersioned *out;
 	int64_t index;
+	uint32_t skip;			/* of each row of the planes: as find_plane() */
 };
 
 /* Finds image i of the batch, and aims at its crop. */
@@ -415,7 +419,7 @@ static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[]
 	struct dlbuf_prepare *c = b->crops ? p->crops : p;
 
 	for (uint32_t i = 0; i < n && !ret; i++)
-		ret = find_plane(p, planes[i], i, &px);
+		ret = find_plane(p, planes[i], i, b->skip, &px);
 	for (uint32_t i = 0; i < n && !ret && b->out; i++)
 		px.moves[i] = distance(planes[i], b->out);
 #ifdef CONFIG_PREPARE_DEVICE
@@ -482,7 +486,7 @@ int dlbuf_prepare_tensor_crops(struct dlbuf_prepare *p, DLManagedTensorVersioned
 			       DLManagedTensorVersioned *out, int64_t index,
 			       uint64_t deadline_ns, struct dlbuf_prepare_info infos[])
 {
-	const struct batch b = { crops, ncrops, infos, out, index };
+	const struct batch b = { crops, ncrops, infos, out, index, 0 };
 
 	if (!crops)
 		return fail(-EINVAL, "crops is NULL");
@@ -519,8 +523,19 @@ static int check_kind(const struct dlbuf_prepare *p, const struct dlbuf_frame *f
 		    what, f->width, f->height, code_text(f->code).s);
 }
 
+/* An import shows rows of bytes whole, so their columns are cropped here. The crop is the plan's. */
+static uint32_t show_rows(struct dlbuf_frame *f)
+{
+	struct dlbuf_rect all = { 0 };
+
+	if (frame_crop(f, &all))
+		return 0;
+	f->crop = (struct dlbuf_rect){ 0, all.y, f->width, all.height };
+	return all.x;
+}
+
 static int prepare_batch(struct dlbuf_prepare *p, const struct dlbuf_frame *frame,
-			 const struct batch *b, uint64_t deadline_ns)
+			 struct batch *b, uint64_t deadline_ns)
 {
 	DLBUF_OPTS(dlbuf_import_opts, import, .access = DLBUF_READ);
 	DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES];
@@ -544,6 +559,8 @@ static int prepare_batch(struct dlbuf_prepare *p, const struct dlbuf_frame *fram
 	if (!f.lease)
 		f.release = NULL;
 	import.view = p->source.view;
+	if (p->source.view == DLBUF_VIEW_ROWS)
+		b->skip = show_rows(&f);
 	ret = dlbuf_import_frame(p->dev, &f, &import, tensors, &n);
 	if (ret)
 		return ret;
@@ -564,7 +581,7 @@ static int prepare_batch(struct dlbuf_prepare *p, const struct dlbuf_frame *fram
 int dlbuf_prepare_frame(struct dlbuf_prepare *p, const struct dlbuf_frame *frame,
 			DLManagedTensorVersioned *out, int64_t index, uint64_t deadline_ns)
 {
-	const struct batch one = { .n = 1, .out = out, .index = index };
+	struct batch one = { .n = 1, .out = out, .index = index };
 
 	return prepare_batch(p, frame, &one, deadline_ns);
 }
@@ -619,7 +636,7 @@ int dlbuf_prepare_once(struct dlbuf_device *dev, const struct dlbuf_frame *frame
 		       const struct dlbuf_prepare_opts *opts, DLManagedTensorVersioned *out,
 		       int64_t index, uint64_t deadline_ns, struct dlbuf_prepare_info *info)
 {
-	const struct batch one = { .n = 1, .infos = info, .out = out, .index = index };
+	struct batch one = { .n = 1, .infos = info, .out = out, .index = index };
 	struct dlbuf_prepare_opts o;
 	struct dlbuf_frame f;
 	struct dlbuf_prepare *p;
@@ -650,7 +667,7 @@ int dlbuf_prepare_crops(struct dlbuf_prepare *p, const struct dlbuf_frame *frame
 			DLManagedTensorVersioned *out, int64_t index, uint64_t deadline_ns,
 			struct dlbuf_prepare_info infos[])
 {
-	const struct batch b = { crops, n, infos, out, index };
+	struct batch b = { crops, n, infos, out, index, 0 };
 
 	if (!crops)
 		return fail(-EINVAL, "crops is NULL");

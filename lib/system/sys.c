@@ -81,10 +81,13 @@ void sys_cond_init(pthread_cond_t *cond)
 
 int sys_thread(pthread_t *thread, void *(*fn)(void *), void *data)
 {
-	sigset_t all, old;
+	static const int own[] = { SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS };
+	sigset_t others, old;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	sigfillset(&others);
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+		sigdelset(&others, own[i]);
+	pthread_sigmask(SIG_SETMASK, &others, &old);
 	errno = fault_hit() ? EAGAIN : pthread_create(thread, NULL, fn, data);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return errno ? fail_errno("pthread_create()") : 0;

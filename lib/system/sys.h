@@ -140,8 +140,9 @@ int sys_ioctl(int fd, unsigned long request, void *arg);
 void sys_cond_init(pthread_cond_t *cond);
 
 /*
- * Starts a thread with all signals blocked, because signals are for the application's
- * threads. On failure the error text is set.
+ * Starts a thread with the signals blocked, because they are for the application's threads. But
+ * not those that a thread raises itself: the kernel kills the process where these are blocked, and
+ * a handler is for frames, whose memory can go away. On failure the error text is set.
  */
 int sys_thread(pthread_t *thread, void *(*fn)(void *), void *data);
 

@@ -70,8 +70,9 @@ static void tensor_destroy(struct tensor *t)
 
 void tensor_delete(DLManagedTensorVersioned *self)
 {
+	/* Not by self's place: who moves the struct, deletes the tensor by the copy. */
 	if (self)
-		tensor_destroy(container_of(self, struct tensor, versioned));
+		tensor_destroy(self->manager_ctx);
 }
 
 static void delete_legacy(DLManagedTensor *self)
@@ -167,6 +168,9 @@ int tensor_refused(const DLManagedTensorVersioned *dl)
 			    DLPACK_MINOR_VERSION);
 	if (dl->deleter != tensor_delete)
 		return fail(-EINVAL, "the tensor is not one of dlbuf");
+	if (dl->manager_ctx != container_of(dl, struct tensor, versioned))
+		return fail(-EINVAL, "the tensor is not one of dlbuf: a copy of "
+			    "its struct, see dlbuf_tensor_share()");
 	return fail(-ESTALE, "the tensor belongs to the process that forked this "
 		    "one");
 }

@@ -71,7 +71,8 @@ static inline int tensor_of(const DLManagedTensorVersioned *dl,
 	struct tensor *t = container_of(dl, struct tensor, versioned);
 
 	if (!dl || dl->version.major != DLPACK_MAJOR_VERSION ||
-	    dl->deleter != tensor_delete || device_inherited(t->imp->dev))
+	    dl->deleter != tensor_delete || dl->manager_ctx != t ||
+	    device_inherited(t->imp->dev))
 		return negative(tensor_refused(dl));
 	*out = t;
 	return 0;

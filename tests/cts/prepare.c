@@ -145,6 +145,7 @@ int cts_prepare_small(struct dlbuf_device *dev, int fd)
 
 static void frame_is_prepared(void *arg)
 {
+	DLManagedTensorVersioned copy;
 	DLTensor *t;
 	struct dlbuf_frame other;
 	struct scene s;
@@ -184,13 +185,105 @@ static void frame_is_prepared(void *arg)
 	other = s.frame;
 	other.planes[0].offset = PITCH * H + cts_more;
 	CHECK_ERR(dlbuf_prepare_frame(s.plan, &other, s.out, 0, 0), -ERANGE);
-	if (strcmp(cts_access->backend, "cpu")) {
-		/* The CPU trusts fields of DLPack. */
-		t->byte_offset += 4;
-		CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, s.out, 1, 0), -EINVAL);
-		t->byte_offset -= 4;
-	}
+	copy = *s.out;
+	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, &copy, 0, 0), -EINVAL);
+	CHECK_SAYS("a copy of its struct");
 	CHECK_EQ(fired(&s), 2);
+	scene_close(&s);
+}
+
+/* Where somebody has moved the begin of a tensor, also to before its dma-buf. */
+static void beyond_the_tensor(void *arg)
+{
+	static const struct {
+		int64_t plane, index, move;	/* plane -1: of the result */
+	} rows[] = {
+		{ -1, 1, 4 }, { -1, 0, -4 }, { -1, 1, -4 - 4 * IMAGE }, { -1, 0, -4 * IMAGE },
+		{ -1, 0, INT64_MIN }, { 0, 0, -(int)W }, { 0, 0, INT64_MIN }, { 0, 0, PITCH * H },
+		{ 1, 0, -(int)(PITCH * H + W) }, { 1, 0, 1 }, { 1, 0, -1 },
+	};
+	DLBUF_OPTS(dlbuf_import_opts, opts, .access = DLBUF_READ, .view = DLBUF_VIEW_PLANES);
+	DLManagedTensorVersioned *planes[DLBUF_MAX_PLANES];
+	uint32_t n = 0;
+	struct scene s;
+
+	scene_open(&s);
+	s.frame.release = NULL;
+	REQUIRE_OK(dlbuf_import_frame(s.dev, &s.frame, &opts, planes, &n));
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		DLTensor *t = &(rows[i].plane < 0 ? s.out : planes[rows[i].plane])->dl_tensor;
+
+		t->byte_offset += (uint64_t)rows[i].move;
+		if (!CHECK_ERR(dlbuf_prepare_tensors(s.plan, planes, n, s.out, rows[i].index, 0), -EINVAL) ||
+		    !CHECK_SAYS("reach beyond"))
+			ktap_note(NULL, 0, "row %zu", i);
+		t->byte_offset -= (uint64_t)rows[i].move;
+	}
+	CHECK_OK(dlbuf_prepare_tensors(s.plan, planes, n, s.out, 0, 0));
+	while (n--)
+		cts_delete(planes[n]);
+	scene_close(&s);
+}
+
+/* A frame's crop is as one of the options, also of formats that an import shows in whole rows. */
+static void cropped_frames(void *arg)
+{
+	static const struct {
+		uint32_t code;
+		enum dlbuf_code_space space;
+		uint32_t nplanes;
+	} rows[] = {
+		{ DLBUF_FOURCC('N', 'V', '1', '2'), DLBUF_CODE_DRM, 2 },
+		{ DLBUF_FOURCC('R', 'G', '1', '6'), DLBUF_CODE_DRM, 1 },
+		{ DLBUF_FOURCC('R', '5', 'A', '8'), DLBUF_CODE_DRM, 2 },
+		{ DLBUF_FOURCC('R', 'G', 'B', 'R'), DLBUF_CODE_V4L2, 1 },
+		{ DLBUF_FOURCC('B', 'G', 'R', 'H'), DLBUF_CODE_V4L2, 1 },
+		{ DLBUF_FOURCC('Y', '1', '6', ' ') | 1u << 31, DLBUF_CODE_V4L2, 1 },
+	}, *row;
+	static const struct dlbuf_rect rects[] = { { 0, 2, 16, 4 }, { 4, 0, 8, 8 }, { 12, 2, 4, 6 } };
+	static float got[2][IMAGE];
+	struct dlbuf_prepare *plan;
+	struct scene s;
+	double worst;
+
+	scene_open(&s);
+	for (size_t i = 0; i < ARRAY_SIZE(rows) * ARRAY_SIZE(rects); i++) {
+		const struct dlbuf_rect *r = &rects[i % ARRAY_SIZE(rects)];
+		struct dlbuf_frame f;
+		int ret = 0;
+
+		row = &rows[i / ARRAY_SIZE(rects)];
+		f = (struct dlbuf_frame)PICTURE(16, 8, row->code, row->space, row->nplanes, .planes = {
+			{ .fd = s.fd, .pitch = 64 }, { .fd = s.fd, .offset = 2048, .pitch = 32 } });
+		for (int k = 0; k < 2 && !ret; k++) {
+			struct dlbuf_prepare_opts opts = scene_opts;
+
+			if (k) {
+				opts.crop_x = r->x;
+				opts.crop_y = r->y;
+				opts.crop_width = r->width;
+				opts.crop_height = r->height;
+			}
+			f.crop = k ? (struct dlbuf_rect){ 0 } : *r;
+			/* Devices leave some to the CPU. */
+			ret = dlbuf_prepare_create(s.dev, &f, &opts, &plan);
+			if (ret && CHECK(ret == -EOPNOTSUPP && strcmp(cts_access->backend, "cpu")))
+				break;
+			REQUIRE_OK(ret);
+			ret = dlbuf_prepare_frame(plan, &f, s.out, k, 0);
+			dlbuf_prepare_destroy(plan);
+			if (!CHECK_OK(ret))
+				ktap_note(NULL, 0, "crop %zu: %s", i, dlbuf_last_error());
+		}
+		if (ret || !cts_computes)
+			continue;
+		cts_peek(s.out_fd, 0, got, sizeof(got));
+		worst = 0;
+		for (int k = 0; k < IMAGE; k++)
+			worst = fmax(worst, fabs((double)got[0][k] - (double)got[1][k]));
+		if (!CHECK(worst < 2e-5))
+			ktap_note(NULL, 0, "crop %zu: off by %g", i, worst);
+	}
 	scene_close(&s);
 }
 
@@ -718,11 +811,16 @@ static void refused(void *arg)
 	static const struct {
 		const char *code, *why;
 		uint32_t w, h;
+		enum dlbuf_code_space space;
 	} rows[] = {
-		{ "RGGB", "mosaics", 64, 48 }, { "NV12", "samples", 512, 512 },
-		{ "HSV3", "HSV", 64, 48 }, { "TD08", "signed", 64, 48 },
-		{ "Y41P", "evenly", 64, 48 }, { "RGBR", "rows of bytes", 64, 48 },
-		{ "BGRH", "big-endian", 64, 48 },
+		{ "RGGB", "mosaics", 64, 48, DLBUF_CODE_V4L2 }, { "NV12", "samples", 512, 512, DLBUF_CODE_V4L2 },
+		{ "HSV3", "HSV", 64, 48, DLBUF_CODE_V4L2 }, { "TD08", "signed values", 64, 48, DLBUF_CODE_V4L2 },
+		{ "Y41P", "unevenly spaced values", 64, 48, DLBUF_CODE_V4L2 },
+		{ "YYUV", "unevenly spaced values", 64, 48, DLBUF_CODE_V4L2 },
+		{ "RGBR", "big-endian words", 64, 48, DLBUF_CODE_V4L2 },
+		{ "BGRH", "big-endian words", 64, 48, DLBUF_CODE_V4L2 },
+		{ "R5A8", "words with a plane of alpha", 64, 48, DLBUF_CODE_DRM },
+		{ "R  H", "floats", 64, 48, DLBUF_CODE_DRM },
 	};
 	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = 1, .height = 1, .filter = DLBUF_FILTER_AREA);
 	struct dlbuf_device *dev = cts_open();
@@ -731,7 +829,7 @@ static void refused(void *arg)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const char *c = rows[i].code;
 		struct dlbuf_frame f = PICTURE(rows[i].w, rows[i].h, DLBUF_FOURCC(c[0], c[1], c[2], c[3]),
-					       DLBUF_CODE_V4L2, 1);
+					       rows[i].space, 1);
 
 		CHECK_ERR(dlbuf_prepare_create(dev, &f, &opts, &plan), -EOPNOTSUPP);
 		CHECK_SAYS(rows[i].why);
@@ -822,11 +920,14 @@ void cts_cases_prepare(void)
 	ktap_case("prepare/acquired", acquired_by_the_caller, NULL);
 	ktap_case("prepare/overlap", over_the_frame, NULL);
 	ktap_case("prepare/crops", crops_of_a_frame, NULL);
+	ktap_case("prepare/cropped", cropped_frames, NULL);
 	ktap_case("prepare/without-plan", without_a_plan, NULL);
 	ktap_case("prepare/waits", waits_for_others, (void *)&waits[0]);
 	ktap_case("prepare/lease", shared_lease, NULL);
 	if (!strcmp(cts_access->backend, "cpu"))
 		return;
+	/* The CPU trusts fields of DLPack. */
+	ktap_case("prepare/beyond", beyond_the_tensor, NULL);
 	ktap_case("prepare/early", waits_for_others, (void *)&waits[1]);
 	/* Vulkan's driver that computes gives a reader's fence when it is complete. */
 	if (strcmp(cts_access->backend, "vulkan"))

@@ -100,7 +100,7 @@ static void view(void *arg)
 			    .byte_offset = 1024 };
 	DLManagedTensorVersioned *all AUTO_TENSOR = cts_import(dev, fd, BYTES);
 	DLManagedTensorVersioned *t = NULL, *u = NULL, *v = NULL, *got = NULL;
-	DLManagedTensorVersioned *none = NULL, *arrived[DLBUF_MAX_PLANES];
+	DLManagedTensorVersioned *none = NULL, *arrived[DLBUF_MAX_PLANES], copy;
 	const uint64_t end = 1024 + 3 * PITCH + 32;
 	unsigned char want[8], bytes[8];
 	DLBUF_INFO(dlbuf_tensor_info, info);
@@ -140,7 +140,11 @@ static void view(void *arg)
 	CHECK(!got->dl_tensor.data);
 	CHECK_ERR(corner(got, 0, &none), -ERANGE);
 	CHECK(!none);
-	cts_delete(got);
+	/* A copy of the struct is no tensor that calls take, but its deleter works. */
+	copy = *got;
+	CHECK_ERR(dlbuf_acquire(&copy, DLBUF_READ, NULL, NULL), -EINVAL);
+	CHECK_SAYS("a copy of its struct");
+	copy.deleter(&copy);
 	/* One bracket for all three, which outlive t's own end. */
 	CHECK_OK(dlbuf_acquire_all((DLManagedTensorVersioned *[]){ t, u, v }, 3,
 				   DLBUF_RW, NULL, NULL));

@@ -228,7 +228,10 @@ TEST(a_callback_closes_the_last_device)
 
 /* ---------------------------------------------------------------- the thread */
 
-/* As far as the system lets one block them. */
+/* A thread raises them itself, and their handlers are the application's. */
+static const int own_signals[] = { SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS };
+
+/* The others, as far as the system lets one block them. */
 static sigset_t all;
 
 static void find_all_signals(void)
@@ -236,6 +239,8 @@ static void find_all_signals(void)
 	sigset_t old;
 
 	sigfillset(&all);
+	for (size_t i = 0; i < ARRAY_SIZE(own_signals); i++)
+		sigdelset(&all, own_signals[i]);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
 	pthread_sigmask(SIG_SETMASK, &old, &all);
 }
@@ -278,7 +283,7 @@ TEST(one_quiet_thread_for_all)
 
 	THREADS();
 	find_all_signals();
-	CHECK(sigismember(&all, SIGINT) && sigismember(&all, SIGSEGV));
+	CHECK(sigismember(&all, SIGINT) && !sigismember(&all, SIGSEGV));
 	pthread_sigmask(SIG_BLOCK, NULL, &mine);
 	/* Nobody has anything to wait for yet. */
 	event_user_add();

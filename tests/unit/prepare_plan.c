@@ -50,7 +50,10 @@ TEST(options_that_are_refused)
 		{ -EINVAL, "colour.hue", OPTS(.colour.hue = 3) },
 		{ -EINVAL, "colour.reserved", OPTS(.colour.reserved = { 0, 1 }) },
 		{ -EINVAL, "threads is 65; it can be 0 to 64", OPTS(.threads = 65) },
-		{ -EINVAL, "crop_pct", OPTS(.crop_pct = 1.5) },
+		{ -EINVAL, "threads is 4294967295; ", OPTS(.threads = UINT32_MAX) },
+		{ -EINVAL, "zero_point is -2147483648; it can be -256 ", OPTS(.zero_point = INT32_MIN) },
+		{ -EINVAL, "the crop of 16.000000001x12 at 0.1,0 ", OPTS(.crop_x = .1, .crop_width = 16 + 1e-9, .crop_height = 12) },
+		{ -EINVAL, "crop_pct is 1.5; it can be 1/1024 to 1", OPTS(.crop_pct = 1.5) },
 		{ -EINVAL, "crop_pct", OPTS(.crop_pct = NAN) },
 		{ -EINVAL, "crop_pct", OPTS(.fit = DLBUF_FIT_CROP, .crop_pct = 1e-18) },
 		{ -EINVAL, "1/1024", OPTS(.crop_height = 5) },
@@ -112,7 +115,7 @@ TEST(formats_that_are_refused)
 		const char *why;
 	} rows[] = {
 		{ CC('M','J','P','G'), V4L2, "compressed" }, { CC('P','A','L','8'), V4L2, "palette" },
-		{ CC('U','V','8',' '), V4L2, "bit fields" }, { CC('a','R','A','8'), V4L2, "A-law" },
+		{ CC('U','V','8',' '), V4L2, "no colours" }, { CC('a','R','A','8'), V4L2, "A-law" },
 		{ CC('R','G','8','8'), DRM, "no colours" }, { CC('D','8',' ',' '), DRM, "no colours" },
 		{ CC('Y','P','A','4'), DRM, "share bytes" },
 	};
@@ -319,7 +322,11 @@ TEST(plans_that_a_device_keeps)
 
 static void meet(const void *barrier, uint32_t i)
 {
+	sigset_t blocked;
+
 	(void)i;
+	pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+	CHECK(!sigismember(&blocked, SIGBUS));
 	pthread_barrier_wait(*(pthread_barrier_t *const *)barrier);
 }
 
@@ -342,14 +349,22 @@ TEST(threads_of_a_plan)
 {
 	struct dlbuf_prepare_opts o = OPTS(.threads = 4);
 	pthread_barrier_t barrier, *p = &barrier;
+	static float memory[192];
+	DLManagedTensorVersioned out = {
+		.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+		.dl_tensor = { .data = memory, .ndim = 3, .device = { kDLCPU, 0 },
+			.dtype = types[0], .shape = (int64_t[]){ 3, 8, 8 } },
+	};
 	struct dlbuf_prepare *plan;
+	struct dlbuf_device *dev;
 	struct stat before, now;
 	int status = -1;
 	pid_t pid;
 
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
 	REQUIRE(!stat("/proc/self/task", &before));
-	REQUIRE(!dlbuf_prepare_create(NULL, &grey_frame, &o, &plan));
+	REQUIRE(!dlbuf_device_open("cpu", NULL, &dev));
+	REQUIRE(!dlbuf_prepare_create(dev, &grey_frame, &o, &plan));
 	/* TSan starts one of its own. */
 	CHECK(KTAP_TSAN || (!stat("/proc/self/task", &now) && now.st_nlink == before.st_nlink + 3));
 	/* Each part waits for the others. */
@@ -361,12 +376,15 @@ TEST(threads_of_a_plan)
 	pid = fork();
 	if (!pid) {
 		divide(plan->threads);
+		status = dlbuf_prepare_tensors(plan, grey_list, 1, &out, 0, 0) ||
+			dlbuf_prepare_frame(plan, &grey_frame, &out, 0, 0) != -ESTALE;
 		dlbuf_prepare_destroy(plan);
-		_exit(0);
+		_exit(status);
 	}
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
 	CHECK_EQ(status, 0);
 	dlbuf_prepare_destroy(plan);
+	dlbuf_device_close(dev);
 	UNTIL(KTAP_TSAN || (!stat("/proc/self/task", &now) && now.st_nlink == before.st_nlink));
 }
 
