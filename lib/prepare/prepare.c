@@ -40,19 +40,6 @@ struct dtype_text prepare_dtype(DLDataType t)
 	return text;
 }
 
-/* The kind of a tensor's device. */
-static const char *device_text(const DLTensor *t)
-{
-	static const char *const names[] = {
-		[kDLCPU] = "the CPU", [kDLCUDA] = "CUDA", [kDLCUDAHost] = "the CPU",
-		[kDLOpenCL] = "OpenCL", [kDLVulkan] = "Vulkan", [kDLROCM] = "HIP",
-		[kDLROCMHost] = "the CPU", [kDLCUDAManaged] = "CUDA", [kDLOneAPI] = "Level Zero",
-	};
-	uint32_t type = t->device.device_type;
-
-	return type < ARRAY_SIZE(names) && names[type] ? names[type] : "another device";
-}
-
 static bool on_cpu(const DLTensor *t)
 {
 	return t->device.device_type == kDLCPU || t->device.device_type == kDLCUDAHost ||
@@ -63,8 +50,8 @@ static int check_device(const struct dlbuf_prepare *p, const DLTensor *t, const 
 {
 	if (p->program ? t->device.device_type == p->dev->dl.device_type : on_cpu(t))
 		return 0;
-	return fail(-EOPNOTSUPP, "%s is on %s, the plan runs on %s", what, device_text(t),
-		    p->program ? p->dev->name : "the CPU");
+	return fail(-EOPNOTSUPP, "%s is on another device (%u of DLPack), the plan runs on %s", what,
+		    t->device.device_type, p->program ? p->dev->name : "the CPU");
 }
 
 /* Values are loaded and stored whole. A device's pointers are handles. */
