@@ -536,7 +536,7 @@ int parse_deadline(PyObject *obj, uint64_t *ns)
 	if (s == -1.0 && PyErr_Occurred())
 		return bad_argument(obj, "deadline",
 				    "seconds of time.monotonic()");
-	if (!(s < 1e10))
+	if (!(s < 1e10 && s > -1e10))
 		return raise_errno(EINVAL, "the deadline is not in seconds of "
 				   "time.monotonic()");
 	*ns = s * 1e9 >= 1 ? (uint64_t)(s * 1e9) : 1;
