@@ -348,7 +348,7 @@ _Kind = tuple[Any, ...]
 
 def _kind_of(tensors: tuple[Tensor, ...], format: str | None) -> _Kind:
     """The kind of frame that these planes are."""
-    record, colour = tensors[0].frame, Colour()
+    record = tensors[0].frame
     if format is None:
         if record is None:
             raise refuse("planes that are not of a frame need format=, such as "
@@ -378,8 +378,9 @@ def _kind_of(tensors: tuple[Tensor, ...], format: str | None) -> _Kind:
                      "rows and columns")
     first = info.planes[0]
     size = (shape[1] * first.hsub, shape[0] * first.vsub, code, int(space), 0)
-    return (size, ((-1, 0, 0, 0),) * len(tensors), (0,) * 4, 0, (0,) * 6,
-            bytes(colour) + bytes(2))
+    # A frame's planes keep its colour, also as another format.
+    colour = frame_args(record)[-1] if record else bytes(Colour()) + bytes(2)
+    return size, ((-1, 0, 0, 0),) * len(tensors), (0,) * 4, 0, (0,) * 6, colour
 
 
 def _on_cpu(what: str, t: Tensor) -> Tensor:
@@ -552,7 +553,9 @@ class Preparer:
     The call takes a frame and returns (tensor, info): see __call__(). It makes a plan
     at the first frame of a kind (size, format, crop, modifier, colour) and keeps those
     of up to 16 kinds. Several threads may call it; each has a plan of its own then.
-    Copies and pickles are of the options, and make plans of their own.
+    Copies and pickles are of the options, and make plans of their own. A copy has the
+    same Device; a pickle has its name, and raises TypeError for a Device of wrap_cuda()
+    and its like.
 
     Raises InvalidError, a ValueError, for options that cannot be, with their names,
     and TypeError for names that do not exist.
@@ -624,10 +627,27 @@ class Preparer:
         self._setup(_over(base, given, not sizes), sizes, found, rule)
         return self
 
-    def __getstate__(self) -> dict[str, Any]:
+    def _state(self) -> dict[str, Any]:
         """Without plans: a copy, also in another process, makes its own."""
-        return {n: v for n, v in vars(self).items() 
+        return {n: v for n, v in vars(self).items()
                 if n not in ("_sizes", "_rule", "_parsed", "_plans", "_device")}
+
+    def __getstate__(self) -> dict[str, Any]:
+        device = self._options.get("device")
+        if not isinstance(device, Device):
+            return self._state()
+        if not _dlbuf.opened_by_name(device):
+            raise TypeError(f"device={device.name} was opened by a handle, not by its name, which "
+                            "another process could open")
+        return self._state() | {"_options": self._options | {"device": device.name}}
+
+    def __copy__(self) -> Self:
+        other = type(self).__new__(type(self))
+        other.__setstate__(self._state())
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.__copy__()      # the configuration is copied by _setup()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         from ._models import read_config
@@ -673,7 +693,8 @@ class Preparer:
 
         frame: a TensorFrame, the tensors of from_frame(), or planes in memory, such as
         NumPy arrays of a decoder, [H, W] or [H, W, C] each, with format as in
-        find_format(): "NV12", "RGB". Formats without planes of values are words: "RGB565"
+        find_format(): "NV12", "RGB". Tensors of a frame keep its colour; arrays have none,
+        and the option colour says it. Formats without planes of values are words: "RGB565"
         is [H, W] of uint16. What is on another device than the option device is imported
         there, also out: it is then memory of a dma-buf.
 

@@ -591,6 +591,7 @@ static PyObject *version(PyObject *module, PyObject *none)
 static PyMethodDef methods[] = {
 	{ "version", version, METH_NOARGS, DOC_version },
 	{ "devices", list_devices, METH_NOARGS, NULL },
+	{ "opened_by_name", opened_by_name, METH_O, NULL },
 	{ "find_code", find_code, METH_VARARGS, NULL },
 	{ "formats", list_formats, METH_NOARGS, NULL },
 	{ "format_names", list_format_names, METH_NOARGS, NULL },
