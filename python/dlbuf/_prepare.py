@@ -295,8 +295,9 @@ def _scale(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     if not units and scale in (1, 1 / 255):
         return {"scale": 1.0}       # bytes
     units = units or {"scale": scale}
-    raise refuse(f"dtype={given['dtype']!r} has no place for {' and '.join(units)} of the preset or "
-                 "file, which make small numbers: say quant=(scale, zero_point), or scale=, mean= and std=")
+    raise refuse(f"dtype={given['dtype']!r} has no place for {' and '.join(units)} of the preset "
+                 "or file, which make small numbers: say quant=(scale, zero_point), or scale=, "
+                 "mean= and std=")
 
 
 def _over(base: dict[str, Any], given: dict[str, Any], sized: bool = True) -> dict[str, Any]:
@@ -637,8 +638,8 @@ class Preparer:
         if not isinstance(device, Device):
             return self._state()
         if not _dlbuf.opened_by_name(device):
-            raise TypeError(f"device={device.name} was opened by a handle, not by its name, which "
-                            "another process could open")
+            raise TypeError(f"device={device.name} was opened by a handle, not by its name, "
+                            "which another process could open")
         return self._state() | {"_options": self._options | {"device": device.name}}
 
     def __copy__(self) -> Self:
