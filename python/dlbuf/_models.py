@@ -379,6 +379,6 @@ def _timm(said: dict[str, Any]) -> _Read:
     rule: dict[str, Any] = {"size": (width, height)} | (
         {"scaled": edges} if mode == "squash" else {"fit": "letterbox"} if mode == "border" else
         {"fit": "crop", "crop_pct": min(1, pct)})
-    return {"filter": _INTERPOLATION[name], "mean": mean, "cut": "round",
-            "std": _three("std", said.get("std") or (0.229, 0.224, 0.225)),
-            "pad": tuple(round(255 * m) for m in mean) if mode == "border" else 0}, sizes, rule
+    pad = {"pad": tuple(round(255 * m) for m in mean)} if mode == "border" else {}
+    return {"filter": _INTERPOLATION[name], "mean": mean, "cut": "round", **pad,
+            "std": _three("std", said.get("std") or (0.229, 0.224, 0.225))}, sizes, rule

@@ -35,6 +35,7 @@ _FITS = {"stretch": 0, "letterbox": 1, "crop": 2}
 _FILTERS = {"bilinear": 0, "nearest": 1, "area": 2, "triangle": 3, "cubic": 4,
             "lanczos3": 5}
 _CHANNELS = {"rgb": 0, "bgr": 1, "grey": 2}
+_RULES = ({"scaled"}, {"shortest", "longest"}, {"min_pixels", "max_pixels", "multiple"})
 # DLBUF_PREPARE_...
 _NHWC, _TOP_LEFT, _NO_ENLARGE, _FLIP_X, _FLIP_Y, _CUT_ROUND = (1 << i for i in range(6))
 _FLIPS = {"": 0, "x": _FLIP_X, "y": _FLIP_Y, "xy": _FLIP_X | _FLIP_Y}
@@ -65,10 +66,14 @@ class PrepareOptions(TypedDict, total=False):
     float32, float16, bfloat16, uint8 or int8. v of 0 to 255 becomes
     (v * scale - mean) / std; scale is 1/255 for floats and 1 for integers. mean, std
     and pad, the colour of the bars (0 to 255, before scale and mean), are a number or
-    one for each channel. quant: (scale, zero_point) of integers, as in ONNX.
+    one for each channel; pad and anchor need a fit or a rule that makes bars. quant:
+    (scale, zero_point) of integers, as in ONNX. A preset's and a file's numbers are
+    those of floats: quant= makes integers of them. Without it a preset that has no mean
+    and std makes bytes, and others refuse integers.
 
     threads: 1 to 64, which share the rows of a frame on the CPU, with the same result;
-    the caller's thread is one of them, and a plan keeps the others.
+    the caller's thread is one of them, and a plan keeps the others. Other devices take
+    it and do not use it.
 
     >>> options: dlbuf.PrepareOptions = {"size": 224, "fit": "crop"}
     """
@@ -157,6 +162,16 @@ def _several(name: str, value: Any, n: int, each: bool) -> tuple[float, ...]:
     return numbers
 
 
+def _box(name: str, value: Any) -> tuple[float, ...]:
+    try:
+        box = _several(name, value, 4, False)
+    except InvalidError:
+        raise refuse(f"{name}={value!r} is not (x, y, width, height)") from None
+    if box[2] <= 0 or box[3] <= 0:
+        raise refuse(f"{name}={value!r}: its sides are {box[2]:g} and {box[3]:g}, not above 0")
+    return box
+
+
 def _pair(name: str, value: Any) -> tuple[int, int]:
     try:
         pair = parse_size((value, value) if integers([value], 1) else value)
@@ -166,6 +181,12 @@ def _pair(name: str, value: Any) -> tuple[int, int]:
         raise refuse(f"{name}={value!r} is not one side of 1 to 32768 pixels, a width "
                      'and a height, or text as "640x480"')
     return pair
+
+
+def _has_bars(given: dict[str, Any]) -> bool:
+    """Whether any picture could have bars beside it."""
+    return (given.get("fit") == "letterbox" or
+            "size" in given and bool(set[str]().union(*_RULES) & set(given)))
 
 
 def _rule(given: dict[str, Any]) -> int:
@@ -185,7 +206,8 @@ def _rule(given: dict[str, Any]) -> int:
     for name, bad in (
             ("fit", sides and fit != "stretch"),
             ("crop_pct", fit != "crop"), ("enlarge", fit != "letterbox"),
-            ("multiple", rule != _PIXELS)):
+            ("multiple", rule != _PIXELS),
+            ("pad", not _has_bars(given)), ("anchor", not _has_bars(given))):
         if name in given and bad:
             of = f"{sides[0]}=" if sides else f"fit={fit!r}"
             raise refuse(f"{name}={given[name]!r} means nothing with {of}")
@@ -221,9 +243,7 @@ def _parse(given: dict[str, Any]) -> tuple[Any, ...]:
         if not scale:
             raise refuse("scale=0 makes all values equal")
     if "crop" in given:
-        crop = _several("crop", given["crop"], 4, False)
-        if crop[2] <= 0 or crop[3] <= 0:
-            raise refuse(f"crop={given['crop']!r} is not (x, y, width, height)")
+        crop = _box("crop", given["crop"])
     pct = _number("crop_pct", get("crop_pct", 1))
     if not 0 < pct <= 1:
         raise refuse(f"crop_pct={pct:g} is not above 0, and 1 at most")
@@ -260,14 +280,30 @@ def _dtype(x: Any) -> DType:
     return found
 
 
-_RULES = ({"scaled"}, {"shortest", "longest"}, {"min_pixels", "max_pixels", "multiple"})
 _OF_SIZE = {"size", "fit", "crop_pct", "enlarge"}.union(*_RULES)
 
 
-def _over(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+def _scale(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The scale of a preset's or a file's numbers, where the dtype is an integer."""
+    if "scale" in given or _dtype(given.get("dtype", "float32")).bits != 8:
+        return {}
+    scale = base.get("scale", 1 / 255)
+    if "quant" in given:
+        return {"scale": scale}
+    units = {n: base[n] for n, unit in (("mean", 0), ("std", 1)) if n in base and
+             n not in given and _several(n, base[n], 3, True) != (unit,) * 3}
+    if not units and scale in (1, 1 / 255):
+        return {"scale": 1.0}       # bytes
+    units = units or {"scale": scale}
+    raise refuse(f"dtype={given['dtype']!r} has no place for {' and '.join(units)} of the preset "
+                 "or file, which make small numbers: say quant=(scale, zero_point), or scale=, "
+                 "mean= and std=")
+
+
+def _over(base: dict[str, Any], given: dict[str, Any], sized: bool = True) -> dict[str, Any]:
     """The options given, over those of a preset or a file, of which go those that mean
-    nothing beside them."""
-    base, names = dict(base), set(given)
+    nothing beside them. sized: no more follow from the size of the picture."""
+    base, names = base | _scale(base, given), set(given)
     sides, gone = set[str]().union(*_RULES), set[str]()
     if str(given.get("channels")).lower() == "bgr":
         # Theirs are of R, G, B.
@@ -286,7 +322,10 @@ def _over(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
         if {"shortest", "longest"} & set(base):
             base["fit"] = "crop"
         gone = sides
-    return {n: v for n, v in base.items() if n not in gone} | given
+    base = {n: v for n, v in base.items() if n not in gone}
+    if sized and not _has_bars(base | given):
+        base = {n: v for n, v in base.items() if n not in ("pad", "anchor")}
+    return base | given
 
 
 def _merged(preset: str | None, options: dict[str, Any]) -> dict[str, Any]:
@@ -310,7 +349,7 @@ _Kind = tuple[Any, ...]
 
 def _kind_of(tensors: tuple[Tensor, ...], format: str | None) -> _Kind:
     """The kind of frame that these planes are."""
-    record, colour = tensors[0].frame, Colour()
+    record = tensors[0].frame
     if format is None:
         if record is None:
             raise refuse("planes that are not of a frame need format=, such as "
@@ -340,8 +379,9 @@ def _kind_of(tensors: tuple[Tensor, ...], format: str | None) -> _Kind:
                      "rows and columns")
     first = info.planes[0]
     size = (shape[1] * first.hsub, shape[0] * first.vsub, code, int(space), 0)
-    return (size, ((-1, 0, 0, 0),) * len(tensors), (0,) * 4, 0, (0,) * 6,
-            bytes(colour) + bytes(2))
+    # A frame's planes keep its colour, also as another format.
+    colour = frame_args(record)[-1] if record else bytes(Colour()) + bytes(2)
+    return size, ((-1, 0, 0, 0),) * len(tensors), (0,) * 4, 0, (0,) * 6, colour
 
 
 def _on_cpu(what: str, t: Tensor) -> Tensor:
@@ -514,7 +554,9 @@ class Preparer:
     The call takes a frame and returns (tensor, info): see __call__(). It makes a plan
     at the first frame of a kind (size, format, crop, modifier, colour) and keeps those
     of up to 16 kinds. Several threads may call it; each has a plan of its own then.
-    Copies and pickles are of the options, and make plans of their own.
+    Copies and pickles are of the options, and make plans of their own. A copy has the
+    same Device; a pickle has its name, and raises TypeError for a Device of wrap_cuda()
+    and its like.
 
     Raises InvalidError, a ValueError, for options that cannot be, with their names,
     and TypeError for names that do not exist.
@@ -532,7 +574,7 @@ class Preparer:
 
     def _setup(self, options: dict[str, Any],
                sizes: Callable[[int, int], dict[str, Any]] | None,
-               config: Any = None) -> None:
+               config: Any = None, rule: dict[str, Any] | None = None) -> None:
         # The caller's lists may change.
         self._options = options = {n: _hashable(v) for n, v in options.items()}
         self._config = deepcopy(config) if sizes else None
@@ -542,6 +584,7 @@ class Preparer:
         self._device = None if device == "cpu" else device
         # Options that depend on the size of the picture, which it is called with.
         self._sizes = sizes
+        self._rule = rule if sizes and rule else {}
         self._parsed = None if sizes else _parse(options)
         self._plans: dict[Any, _Plan] = {}
 
@@ -582,22 +625,40 @@ class Preparer:
         if set(given) & (_OF_SIZE if set(rule) - {"size"} else _OF_SIZE - {"size"}):
             base, sizes = base | rule, None
         self = cls.__new__(cls)
-        self._setup(_over(base, given), sizes, found)
+        self._setup(_over(base, given, not sizes), sizes, found, rule)
         return self
 
-    def __getstate__(self) -> dict[str, Any]:
+    def _state(self) -> dict[str, Any]:
         """Without plans: a copy, also in another process, makes its own."""
-        return {n: v for n, v in vars(self).items() 
-                if n not in ("_sizes", "_parsed", "_plans", "_device")}
+        return {n: v for n, v in vars(self).items()
+                if n not in ("_sizes", "_rule", "_parsed", "_plans", "_device")}
+
+    def __getstate__(self) -> dict[str, Any]:
+        device = self._options.get("device")
+        if not isinstance(device, Device):
+            return self._state()
+        if not _dlbuf.opened_by_name(device):
+            raise TypeError(f"device={device.name} was opened by a handle, not by its name, "
+                            "which another process could open")
+        return self._state() | {"_options": self._options | {"device": device.name}}
+
+    def __copy__(self) -> Self:
+        other = type(self).__new__(type(self))
+        other.__setstate__(self._state())
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.__copy__()      # the configuration is copied by _setup()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         from ._models import read_config
         vars(self).update(state)
         options, config = self._options, self._config
-        self._setup(options, read_config(config, options)[1] if config else None, config)
+        read: Any = read_config(config, options)[1:] if config else (None, None)
+        self._setup(options, read[0], config, read[1])
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{k}={v!r}" for k, v in self._options.items())
+        said = ", ".join(f"{k}={v!r}" for k, v in (self._rule | self._options).items())
         return f"<dlbuf.Preparer {said}>"
 
     def _make_plan(self, kind: _Kind, part: tuple[float, ...] | None = None) -> _Plan:
@@ -633,7 +694,8 @@ class Preparer:
 
         frame: a TensorFrame, the tensors of from_frame(), or planes in memory, such as
         NumPy arrays of a decoder, [H, W] or [H, W, C] each, with format as in
-        find_format(): "NV12", "RGB". Formats without planes of values are words: "RGB565"
+        find_format(): "NV12", "RGB". Tensors of a frame keep its colour; arrays have none,
+        and the option colour says it. Formats without planes of values are words: "RGB565"
         is [H, W] of uint16. What is on another device than the option device is imported
         there, also out: it is then memory of a dma-buf.
 
@@ -710,12 +772,14 @@ class Preparer:
         ((2, 3, 8, 8), (320.0, 180.0))
         """
         tensors, kind, target, at = _arguments(frame, format, out, index)
+        boxes = _hashable(crops)
         try:
-            parts = [_several("crops", _hashable(c), 4, False) for c in _hashable(crops)]
+            boxes = [] if isinstance(boxes, str) else list(boxes)
         except TypeError:
-            parts = []
-        if not parts or not all(p[2] > 0 and p[3] > 0 for p in parts):
+            boxes = []
+        if not boxes:
             raise refuse(f"crops={crops!r} is not a sequence of (x, y, width, height)")
+        parts = [_box(f"crops[{i}]", _hashable(b)) for i, b in enumerate(boxes)]
         if self._parsed and "size" in self._options:
             data = b"".join(struct.pack("4d", *p) for p in parts)
             with self._plan(kind) as (plan, _):

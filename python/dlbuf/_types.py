@@ -268,7 +268,8 @@ class Order(_Enum):
 
 
 class Colour(NamedTuple):
-    """The meaning of the values, in code points of ITU-T H.273. 0 means that the
+    """The meaning of the values, in code points of ITU-T H.273; those of matrix and
+    chroma_site are plus 1, because H.273 uses 0: BT.709's matrix is 2. 0 means that the
     producer did not say.
 
     >>> dlbuf.Colour(primaries=1, range=2)._asdict()["range"]

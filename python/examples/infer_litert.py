@@ -2,6 +2,8 @@
 """Frames as the input of LiteRT (TensorFlow Lite), prepared in the interpreter's own memory.
 
     python3 infer_litert.py [NODE]
+
+Needs ai-edge-litert, flatbuffers and numpy, and colour_bars.py beside it. NODE is a camera that has NV12.
 """
 
 import flatbuffers

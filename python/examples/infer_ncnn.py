@@ -2,6 +2,8 @@
 """Frames as the input of an ncnn network, which reads the memory they are prepared in.
 
     python3 infer_ncnn.py [NODE]
+
+Needs ncnn and numpy, and colour_bars.py beside it. NODE is a camera that has NV12.
 """
 
 import ncnn

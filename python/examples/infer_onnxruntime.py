@@ -2,6 +2,8 @@
 """Frames as the input of ONNX Runtime: IO binding to the memory that they are prepared in.
 
     python3 infer_onnxruntime.py [NODE]
+
+Needs onnxruntime, onnx and numpy, and colour_bars.py beside it. NODE is a camera that has NV12.
 """
 
 import onnx
@@ -39,6 +41,6 @@ for frame, format in frames():
         assert value.data_ptr() == images.data
         binding.bind_ortvalue_input("images", value)
     else:
-        prepare(frame, out=images, format=format)
+        _, info = prepare(frame, out=images, format=format)
     session.run_with_iobinding(binding)
     report(binding.copy_outputs_to_cpu()[0], info)

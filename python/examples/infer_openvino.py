@@ -2,6 +2,8 @@
 """Frames as the input of OpenVINO, which reads the memory they are prepared in.
 
     python3 infer_openvino.py [NODE]
+
+Needs openvino and numpy, and colour_bars.py beside it. NODE is a camera that has NV12.
 """
 
 import numpy as np

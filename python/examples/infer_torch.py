@@ -2,6 +2,8 @@
 """Frames as the input of a PyTorch model, prepared in the memory of PyTorch's tensor.
 
     python3 infer_torch.py [NODE]
+
+Needs torch and numpy, and colour_bars.py beside it. NODE is a camera that has NV12.
 """
 
 import torch

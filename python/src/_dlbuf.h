@@ -173,9 +173,12 @@ struct device {
 	PyObject *name;			/* also once it is closed */
 	int users;			/* see use_begin() */
 	bool cpu;			/* its imports and deletes do not wait */
+	bool by_name;			/* not of a handle of the program */
 };
 
 extern PyTypeObject *device_type;
+
+PyObject *opened_by_name(PyObject *module, PyObject *device);
 
 /* "cpu", a new reference. */
 struct device *device_cpu(void);

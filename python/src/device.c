@@ -130,7 +130,7 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args,
 			    PyObject *kwargs)
 {
 	static char *names[] = { "name", "cache", "max_idle", "bridge", NULL };
-	PyObject *name_obj, *max_idle = NULL;
+	PyObject *name_obj, *self, *max_idle = NULL;
 	struct dlbuf_device_opts opts;
 	struct dlbuf_device *dev = NULL;
 	int ret, cache = 1, bridge = 1;
@@ -144,7 +144,19 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args,
 	Py_BEGIN_ALLOW_THREADS
 	ret = dlbuf_device_open(name, &opts, &dev);
 	Py_END_ALLOW_THREADS
-	return device_make((PyObject *)type, ret, dev);
+	self = device_make((PyObject *)type, ret, dev);
+	if (self)
+		((struct device *)self)->by_name = true;
+	return self;
+}
+
+/* opened_by_name(device) -> bool: another process can open it, too */
+PyObject *opened_by_name(PyObject *module, PyObject *device)
+{
+	(void)module;
+	if (!PyObject_TypeCheck(device, device_type))
+		return PyErr_Format(PyExc_TypeError, "%R is not a Device", device);
+	return PyBool_FromLong(((struct device *)device)->by_name);
 }
 
 static PyObject *device_wrap_cuda(PyObject *type, PyObject *args,

@@ -536,7 +536,7 @@ int parse_deadline(PyObject *obj, uint64_t *ns)
 	if (s == -1.0 && PyErr_Occurred())
 		return bad_argument(obj, "deadline",
 				    "seconds of time.monotonic()");
-	if (!(s < 1e10))
+	if (!(s < 1e10 && s > -1e10))
 		return raise_errno(EINVAL, "the deadline is not in seconds of "
 				   "time.monotonic()");
 	*ns = s * 1e9 >= 1 ? (uint64_t)(s * 1e9) : 1;
@@ -591,6 +591,7 @@ static PyObject *version(PyObject *module, PyObject *none)
 static PyMethodDef methods[] = {
 	{ "version", version, METH_NOARGS, DOC_version },
 	{ "devices", list_devices, METH_NOARGS, NULL },
+	{ "opened_by_name", opened_by_name, METH_O, NULL },
 	{ "find_code", find_code, METH_VARARGS, NULL },
 	{ "formats", list_formats, METH_NOARGS, NULL },
 	{ "format_names", list_format_names, METH_NOARGS, NULL },

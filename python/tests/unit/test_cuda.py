@@ -211,6 +211,15 @@ with dlbuf.Device("cuda:1", bridge=False) as d:
     assert raises(dlbuf.Error, "", dlbuf.from_fd, 0, 1, "uint8", device=d,
                   may_copy=True).errno == 9
 raises(ValueError, "closed", d.paths)
+import copy, pickle
+with dlbuf.Device("cuda:1", bridge=False) as d:
+    p = dlbuf.Preparer(size=8, device=d)
+    assert pickle.loads(pickle.dumps(p))._device == "cuda:1"
+    assert copy.copy(p)._device is copy.deepcopy(p)._device is d
+with dlbuf.Device.wrap_cuda(get("cuDevicePrimaryCtxRetain", 0)) as d:
+    p = dlbuf.Preparer(size=8, device=d)
+    assert copy.deepcopy(p)._device is d
+    raises(TypeError, "cuda:0 was opened by a handle, not by its name", pickle.dumps, p)
 raises(ValueError, "context is NULL", dlbuf.Device.wrap_cuda, 0)
 raises(ValueError, "not a CUcontext", dlbuf.Device.wrap_cuda, 4096)
 raises(TypeError, "", dlbuf.Device.wrap_cuda, "cuda:0")
@@ -274,6 +283,17 @@ cycles.leases(lambda release: dlbuf.from_frame(
     [(t.fd, 8), (t.fd, 8, 32)], 8, 4, "NV12", device=d, release=release),
     [lambda t: t.__dlpack__(stream=-1, max_version=(1, 3)),
      lambda t: dlbuf.from_dlpack(t.__dlpack__(stream=-1, max_version=(1, 3)))])
+""")
+
+
+def test_colour_of_planes():
+    """Planes keep their frame's colour where format= is said, too; arrays have none."""
+    with_double("memfds", ONE + """
+full = dlbuf.Colour(range=2)
+planes = dlbuf.from_frame([(t.fd, 8), (t.fd, 8, 32)], 8, 4, "NV12", device=d, colour=full)
+of = lambda *planes: tuple(dlbuf._prepare._kind_of(planes, "NV12")[5])
+assert of(*planes) == of(*[p[:2] for p in planes]) == (*full, 0, 0)
+assert of(dlbuf.from_dlpack(bytearray(8)).reshape(2, 4)) == (0,) * 8
 """)
 
 

@@ -27,19 +27,24 @@ BAD = [
     ("longest=-1", {"longest": -1}), ("min_pixels", {"min_pixels": 9, "max_pixels": 8}),
     ("scaled=(1,)", {"scaled": (1,)}), ("std=0", {"std": 0}), ("std is -1", {"std": -1}),
     ("mean=(1, 2)", {"mean": (1, 2)}), ("mean='a'", {"mean": "a"}),
-    ("mean=nan", {"mean": float("nan")}), ("pad is 300", {"pad": 300}),
-    ("pad=None", {"pad": (1, None, 3)}), ("scale=0", {"scale": 0}),
+    ("mean=nan", {"mean": float("nan")}), ("pad is 300", {"fit": "letterbox", "pad": 300}),
+    ("pad=None", {"fit": "letterbox", "pad": (1, None, 3)}), ("scale=0", {"scale": 0}),
     ("scale=inf", {"scale": float("inf")}), ("dtype='float64'", {"dtype": "float64"}),
     ("dtype=(1,)", {"dtype": [1]}), ("quant=(1, 2)", {"quant": (1, 2)}),
     ("threads=65", {"threads": 65}), ("quant=(0, 2)", {"dtype": "uint8", "quant": (0, 2)}),
     ("quant=(1, 0.5)", {"dtype": "int8", "quant": (1, .5)}),
     ("turn=5", {"turn": 5}), ("flip='z'", {"flip": "z"}),
-    ("crop=(0, 0, 0, 3)", {"crop": (0, 0, 0, 3)}),
+    ("crop=(0, 0, 0, 3): its sides are 0 and 3, not above 0", {"crop": (0, 0, 0, 3)}),
+    ("pad=3 means nothing with fit='stretch'", {"pad": 3}),
+    ("anchor='top-left' means nothing with fit='crop'", {"fit": "crop", "anchor": "top-left"}),
+    ("pad=3 means nothing with shortest=", {"shortest": 8, "pad": 3}),
+    ("the deadline is not", {"deadline": float("-inf")}),
+    ("the deadline is not in", {"deadline": float("inf")}),
     ("crop=(0, 0)", {"crop": (0, 0)}), ("not inside", {"crop": (9, 0, 9, 3)}),
     ("colour=3", {"colour": 3}), ("colour=(999", {"colour": (999, 0, 0, 0, 0, 0)}),
     ("layout='x'", {"layout": "x"}), ("channels=None", {"channels": None}),
     ("anchor='left'", {"anchor": "left"}), ("cut='up'", {"cut": "up"}),
-    ("pad=(1, 2, 3) is not one number, for grey", {"channels": "grey", "pad": (1, 2, 3)}),
+    ("pad=(1, 2, 3) is not one number, for grey", {"fit": "letterbox", "channels": "grey", "pad": (1, 2, 3)}),
     ("index='a'", {"index": "a"}), ("image 1 of", {"index": 1}),
 ]
 
@@ -274,7 +279,48 @@ def test_config(np):
     qwen = {k: v for k, v in (VIT | QWEN).items() if k != "resample"}
     with pytest.raises(ValueError, match="200 times"):
         dlbuf.Preparer.from_config(qwen)(np.zeros((1, 999, 3), "uint8"), format="RGB")
-    assert "size=640" in repr(dlbuf.Preparer("yolo"))
+    for words, p in (("size=640", dlbuf.Preparer("yolo")),
+                     ("size=(224, 224), fit='stretch'", dlbuf.Preparer.from_config(VIT)),
+                     ("shortest=60", pickle.loads(pickle.dumps(dlbuf.Preparer.from_config(short))))):
+        assert words in repr(p)
+
+
+UNIT = {"scale": 1 / 255}
+BYTES = {"scale": 1, "mean": 0, "std": 1}
+PLAIN = VIT | {"do_normalize": False}
+# (what gives the numbers, the options given, which numbers these are; None: refused)
+INTEGERS = [
+    ("yolo", {"dtype": "int8", "quant": (1 / 255, -128)}, UNIT),
+    ("yolo", {"dtype": "uint8"}, BYTES), ("yolo", {"dtype": "uint8", "scale": .5}, {"scale": .5}),
+    ("imagenet", {"dtype": "int8", "quant": (.0187, -14)}, UNIT | dlbuf._prepare._IMAGENET),
+    ("imagenet", {"dtype": "uint8"}, None), ("clip", {"dtype": "int8"}, None),
+    ("siglip", {"dtype": "uint8", "mean": 1}, None), ("siglip", {"dtype": "uint8", **BYTES}, BYTES),
+    ("siglip", {"dtype": "uint8", "mean": 8, "std": 2}, {"mean": 8, "std": 2}),
+    (VIT, {"dtype": "int8", "quant": (1 / 127, 0)}, UNIT | {"mean": .5, "std": .5}),
+    ({"input_size": (3, 224, 224), "mean": [.5] * 3, "std": [.5] * 3},
+     {"dtype": "int8", "quant": (1 / 127, 0)}, UNIT | {"mean": .5, "std": .5}),
+    (VIT, {"dtype": "uint8"}, None), (TIMM, {"dtype": "uint8"}, None),
+    (PLAIN, {"dtype": "uint8"}, BYTES), (PLAIN | {"rescale_factor": 1 / 127.5}, {"dtype": "uint8"}, None),
+    (PLAIN | {"do_rescale": False}, {"dtype": "uint8"}, BYTES),
+]
+
+
+@pytest.mark.parametrize("base, given, numbers", INTEGERS)
+def test_integers(np, base, given, numbers):
+    """A model's numbers are those of floats, and quant makes integers of them."""
+    make = dlbuf.Preparer if isinstance(base, str) else dlbuf.Preparer.from_config
+    given = {**given, "size": 6, "fit": "stretch", "filter": "nearest", "layout": "nhwc"}
+    if not numbers:
+        with pytest.raises(ValueError, match="dtype=.* say quant="):
+            make(base, **given)
+        return
+    row = np.array([0, 32, 64, 128, 192, 255], "uint8")[None, :, None].repeat(3, 2)
+    want = (row.astype("float64") * numbers.get("scale", 1) - numbers.get("mean", 0)) / numbers.get("std", 1)
+    scale, zero = given.get("quant", (1, 0))
+    limits = np.iinfo(given["dtype"])
+    x, _ = make(base, **given)(row, format="RGB")
+    want = (want / scale).round() + zero
+    assert (x.numpy()[0] == want.clip(limits.min, limits.max)).all()
 
 
 CLIP = {"image_processor_type": "CLIPImageProcessor"}
@@ -336,7 +382,7 @@ def test_copies(np, how):
     a, mean = rgb(np), [.1, .2, .3]
     config: dict = EDGE | {"image_mean": mean}
     for p in (dlbuf.Preparer("yolo", mean=mean, dtype=np.float16, colour=dlbuf.Colour(range=2)),
-              dlbuf.Preparer.from_config(config, turn=1, pad=np.float32(3)), dlbuf.Preparer.from_config(CLIP, size=9)):
+              dlbuf.Preparer.from_config(config, turn=1, scale=np.float32(3)), dlbuf.Preparer.from_config(CLIP, size=9)):
         for _ in range(2):
             q = how(p)
             assert repr(q) == repr(p) and not q._plans and q._options is not p._options
@@ -368,8 +414,10 @@ def test_crops(np):
     p = dlbuf.Preparer(size=8)
     assert p.tiles(a, format="RGB") == [(0, 0, 8, 8), (8, 0, 8, 8), (0, 4, 8, 8), (8, 4, 8, 8)]
     assert p.tiles(a, (9, 12), (4, 0), format="RGB") == [(x, 0, 9, 12) for x in (0, 5, 7)]
-    for words, bad in (("crops=", []), ("crops=3", 3), ("crops=", [(1, 2)]), ("crops=", "abcd"),
-                       ("crops=", [(0, 0, 0, 0)]), ("not inside", [*parts, (9, 0, 9, 3)])):
+    for words, bad in (("crops=", []), ("crops=3", 3), (r"crops\[0\]=\(1, 2\) is not", [(1, 2)]), ("crops", "abcd"),
+                       (r"crops\[1\]=.*: its sides are 0 and 0, not above 0", [parts[0], (0, 0, 0, 0)]),
+                       (r"crops\[0\]=\(nan, 0, 1, 1\) is not", [(float("nan"), 0, 1, 1)]),
+                       ("not inside", [*parts, (9, 0, 9, 3)])):
         with pytest.raises(ValueError, match=words):
             p.crops(a, bad, format="RGB")
     for words, how in (("overlap=-1", {"overlap": -1}), ("overlap='a'", {"overlap": "a"}),
