@@ -49,7 +49,7 @@ static const struct {
 /* What the properties say. */
 struct options {
 	struct dlbuf_prepare_opts opts;
-	gint rule, fit, filter, channels, layout, type;
+	gint rule, fit, cut, filter, channels, layout, type;
 	guint64 timeout;
 	gchar *tensor_id;
 };
@@ -89,12 +89,18 @@ static const GEnumValue rules[] = {
 	{ DLBUF_SIZE_LONGEST, "The longer side becomes longest", "longest" },
 	{ DLBUF_SIZE_BOTH, "shortest, or longest if the longer side would be more", "both" },
 	{ DLBUF_SIZE_PIXELS, "min-pixels to max-pixels, sides a multiple", "pixels" },
+	{ DLBUF_SIZE_SCALED, "scaled-width x scaled-height", "scaled" },
 	{ 0, NULL, NULL },
 };
 static const GEnumValue fits[] = {
 	{ DLBUF_FIT_STRETCH, "The aspect may change", "stretch" },
 	{ DLBUF_FIT_LETTERBOX, "All of the picture, with bars", "letterbox" },
 	{ DLBUF_FIT_CROP, "The centre of the picture", "crop" },
+	{ 0, NULL, NULL },
+};
+static const GEnumValue cuts[] = {
+	{ 0, "Rounded down", "floor" },
+	{ DLBUF_PREPARE_CUT_ROUND, "Rounded half to even, as torchvision's", "round" },
 	{ 0, NULL, NULL },
 };
 static const GEnumValue filters[] = {
@@ -148,10 +154,16 @@ static const struct property {
 	  AT(opts.max_pixels) },
 	{ "multiple", "Both sides are multiples, for rule=pixels (0: 1)", UINT,
 	  AT(opts.multiple) },
+	{ "scaled-width", "Width of the scaled picture for rule=scaled", UINT,
+	  AT(opts.scaled_width) },
+	{ "scaled-height", "Height of the scaled picture for rule=scaled", UINT,
+	  AT(opts.scaled_height) },
 	{ "fit", "Place of the picture in width x height", ENUM, AT(fit), 0, "DlbufPrepareFit",
 	  fits },
 	{ "crop-pct", "Part of the scaled picture that fit=crop keeps (0: 1)", DOUBLE,
 	  AT(opts.crop_pct) },
+	{ "cut", "Where the cut of a larger picture begins", ENUM, AT(cut), 0, "DlbufPrepareCut",
+	  cuts },
 	{ "top-left", "fit=letterbox: all bars right and below", FLAG, AT(opts.flags),
 	  DLBUF_PREPARE_TOP_LEFT },
 	{ "no-enlarge", "fit=letterbox: never larger than it is", FLAG, AT(opts.flags),
@@ -175,9 +187,9 @@ static const struct property {
 	  "for integers)", DOUBLE, AT(opts.scale) },
 	{ "mean", "One number, or one per channel: \"0.485,0.456,0.406\"", LIST, AT(opts.mean), 3 },
 	{ "std", "One number, or one per channel (0: 1)", LIST, AT(opts.std), 3 },
-	{ "quant-scale", "Integers: the value is divided by it (0: 1)", DOUBLE,
+	{ "quant-scale", "uint8 and int8: the value is divided by it (0: 1)", DOUBLE,
 	  AT(opts.quant_scale) },
-	{ "zero-point", "Integers: added to the value", INT, AT(opts.zero_point) },
+	{ "zero-point", "uint8 and int8: added to the value", INT, AT(opts.zero_point) },
 	{ "threads", "Threads that share the rows of a picture (0: 1), 64 at most", UINT,
 	  AT(opts.threads) },
 	{ "timeout", "Longest wait for a picture in a dma-buf to be complete, in nanoseconds "
@@ -212,6 +224,7 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
 	const struct property *p = &properties[id - 1];
 	DlbufPrepare *self = (DlbufPrepare *)object;
 	void *at = (char *)&self->set + p->at;
+	gboolean is_good;
 
 	GST_OBJECT_LOCK(self);
 	switch (p->kind) {
@@ -225,9 +238,10 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
 		*(guint32 *)at |= g_value_get_boolean(value) ? p->n : 0;
 		break;
 	case LIST:
-		if (!parse(g_value_get_string(value), at, p->n))
-			g_warning("dlbufprepare: %s=\"%s\" is not %u numbers with commas between "
-				  "them", p->name, g_value_get_string(value), p->n);
+		/* A property cannot fail: start() does. */
+		is_good = parse(g_value_get_string(value), at, p->n);
+		g_object_set_data_full(object, p->name, is_good ? NULL :
+				       g_value_dup_string(value), g_free);
 		break;
 	case STRING:
 		g_free(*(gchar **)at);
@@ -752,6 +766,32 @@ static GstFlowReturn transform(GstBaseTransform *trans, GstBuffer *in, GstBuffer
 
 /* ---------------------------------------------------------------- the element */
 
+/* What the library would not see: texts that are no numbers, and values that it ignores. */
+static int check_properties(DlbufPrepare *self)
+{
+	const struct dlbuf_prepare_opts *o = &self->used.opts;
+	gchar *text;
+	int ret;
+
+	for (guint i = 0; i < G_N_ELEMENTS(properties); i++) {
+		const struct property *p = &properties[i];
+
+		GST_OBJECT_LOCK(self);
+		text = g_strdup(g_object_get_data(G_OBJECT(self), p->name));
+		GST_OBJECT_UNLOCK(self);
+		if (!text)
+			continue;
+		ret = dlbuf_fail(-EINVAL, "%s=\"%s\" is not %s with commas between them", p->name,
+				 text, p->n == 4 ? "4 numbers" : "1 number, or 3");
+		g_free(text);
+		return ret;
+	}
+	if ((o->quant_scale || o->zero_point) && o->dtype.bits != 8)
+		return dlbuf_fail(-EINVAL, "quant-scale and zero-point are for the types uint8 "
+				  "and int8");
+	return 0;
+}
+
 static gboolean start(GstBaseTransform *trans)
 {
 	DlbufPrepare *self = (DlbufPrepare *)trans;
@@ -766,7 +806,12 @@ static gboolean start(GstBaseTransform *trans)
 	o->opts.filter = o->filter;
 	o->opts.channels = o->channels;
 	o->opts.dtype = types[o->type].dtype;
-	o->opts.flags |= o->layout;
+	o->opts.flags |= o->layout | o->cut;
+	if (check_properties(self)) {
+		FAIL(self, LIBRARY, SETTINGS);
+		g_clear_pointer(&o->tensor_id, g_free);
+		return FALSE;
+	}
 	if (dlbuf_device_open("cpu", NULL, &self->dev)) {
 		FAIL(self, RESOURCE, OPEN_READ);
 		g_clear_pointer(&o->tensor_id, g_free);

@@ -988,6 +988,11 @@ TEST(prepare_values)
 		{ "videotestsrc", "video/x-bayer,format=rggb,width=322,height=182",
 		  "width=40 height=30", "float32", "40:30:3:1",
 		  PREPARE(.width = 40, .height = 30, F32) },
+		{ "videotestsrc", "video/x-raw,format=RGB,width=120,height=67",
+		  "rule=scaled scaled-width=51 scaled-height=45 width=30 height=40 cut=round",
+		  "float32", "30:40:3:1",
+		  PREPARE(.rule = DLBUF_SIZE_SCALED, .scaled_width = 51, .scaled_height = 45,
+			  .width = 30, .height = 40, .flags = DLBUF_PREPARE_CUT_ROUND, F32) },
 		{ "videotestsrc", "video/x-raw,format=BGR10A2_LE,width=33,height=17",
 		  "width=20 height=10", "float32", "20:10:3:1",
 		  PREPARE(.width = 20, .height = 10, F32) },
@@ -1065,10 +1070,21 @@ TEST(prepare_refuses)
 {
 	static const struct {
 		const char *properties, *said;
+		enum { STREAM, LIBRARY } domain;	/* LIBRARY: at the start */
 	} runs[] = {
-		{ "name=e", "width and height" },
-		{ "width=8 height=8 crop=300,0,100,10", "crop" },
-		{ "width=8 height=8 std=1e-30", "std" },
+		{ "name=e", "width and height", STREAM },
+		{ "width=8 height=8 crop=300,0,100,10", "crop", STREAM },
+		{ "width=8 height=8 std=1e-30", "std", STREAM },
+		{ "width=-1 height=8", "4294967295x8 pixels, 32768 a side", STREAM },
+		{ "width=8 height=8 crop=\"10 10 50 50\"",
+		  "crop=\"10 10 50 50\" is not 4 numbers with commas", LIBRARY },
+		{ "width=8 height=8 crop=1,2,3", "crop=\"1,2,3\" is not 4 numbers", LIBRARY },
+		{ "width=8 height=8 mean=foo", "mean=\"foo\" is not 1 number, or 3", LIBRARY },
+		{ "width=8 height=8 pad-colour=a pad-colour=1,2", "pad-colour=\"1,2\"", LIBRARY },
+		{ "width=8 height=8 quant-scale=2", "for the types uint8 and int8", LIBRARY },
+		{ "width=8 height=8 type=float16 zero-point=1", "for the types", LIBRARY },
+		/* What is mended is no error. */
+		{ "width=8 height=8 mean=foo mean=1 crop=9,9", "crop=\"9,9\"", LIBRARY },
 	};
 	GstMessage *m;
 	struct stream s;
@@ -1082,12 +1098,16 @@ TEST(prepare_refuses)
 		snprintf(text, sizeof(text), "video/x-raw,format=NV12,width=320,height=180 ! "
 			 "dlbufprepare %s", runs[i].properties);
 		start(&s, "videotestsrc", text);
-		play(&s);
+		s.fds = count_fds();
+		CHECK_EQ(gst_element_set_state(s.pipeline, GST_STATE_PLAYING) ==
+			 GST_STATE_CHANGE_FAILURE, runs[i].domain == LIBRARY);
 		bus = gst_element_get_bus(s.pipeline);
 		m = gst_bus_timed_pop_filtered(bus, 300 * GST_SECOND, GST_MESSAGE_ERROR);
 		REQUIRE(m);
 		gst_message_parse_error(m, &e, NULL);
 		CHECK_MSG(strstr(e->message, runs[i].said), "%s", e->message);
+		CHECK_EQ(g_error_matches(e, GST_LIBRARY_ERROR, GST_LIBRARY_ERROR_SETTINGS),
+			 runs[i].domain == LIBRARY);
 		g_error_free(e);
 		gst_message_unref(m);
 		gst_object_unref(bus);

@@ -78,14 +78,16 @@ nothing_left()
 	[ "${DLBUF_LAB:-}" != 1 ] || [[ $(< $bufinfo) == *'Total 0 objects'* ]] || shown "dma-bufs were left: $(< $bufinfo)"
 }
 
-# refuses STATUS REGEX ARGS...: the camera command on the CPU, with files to write; later options win over these
+# refuses STATUS REGEX ARGS...: the camera command on the CPU, with files to write; later options win over these, --device too
 refuses()
 {
-	local status=$1 regex=$2
+	local status=$1 regex=$2 device='--device cpu'
 	shift 2
+	[[ " $*" != *' --device'* ]] || device=
 	[ ! -e "$files" ] || rm -r "$files"
 	mkdir "$files"
-	tool "$status" camera --device cpu --png "$files/picture.png" --json="$files/report.json" "$@"
+	# shellcheck disable=SC2086 # nothing or two words
+	tool "$status" camera $device --png "$files/picture.png" --json="$files/report.json" "$@"
 	said "$regex"
 	[ ! -s "$tmp/out" ] || shown 'standard output is not empty:'
 	nothing_left

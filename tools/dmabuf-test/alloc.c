@@ -51,12 +51,12 @@ static int set_size(void *data, const char *s)
 {
 	struct command *cmd = data;
 
-	return parse_size("--size", s, &cmd->width, &cmd->height);
+	return parse_size("--size", s, 65536, &cmd->width, &cmd->height);
 }
 
 static const struct opt options[] = {
 	{ 'F', "for", "LIST", "devices, and V4L2 nodes by their paths, separated by\n"
-	  "commas (cpu)", .kind = OPT_TEXT,
+	  "commas (cpu)", .kind = OPT_LIST,
 	  .to = offsetof(struct command, parties) },
 	{ 'f', "format", "FORMAT", "a format of V4L2 (NV12)", .kind = OPT_TEXT,
 	  .to = offsetof(struct command, format) },

@@ -447,7 +447,7 @@ static int set_size(void *data, const char *s)
 {
 	struct command *cmd = data;
 
-	return parse_size("--size", s, &cmd->width, &cmd->height);
+	return parse_size("--size", s, 65536, &cmd->width, &cmd->height);
 }
 
 static const struct opt options[] = {

@@ -143,7 +143,8 @@ int parse_number(const char *name, const char *s, unsigned long low,
 	return 0;
 }
 
-int parse_size(const char *name, const char *s, unsigned long *width, unsigned long *height)
+int parse_size(const char *name, const char *s, unsigned long most, unsigned long *width,
+	       unsigned long *height)
 {
 	unsigned long w, h;
 	char c;
@@ -151,13 +152,13 @@ int parse_size(const char *name, const char *s, unsigned long *width, unsigned l
 	/* %lu takes a minus sign and spaces. */
 	if (strspn(s, "0123456789x") == strlen(s) && *s != 'x' &&
 	    strlen(s) < 16 && sscanf(s, "%lux%lu%c", &w, &h, &c) == 2 &&
-	    w && w <= 65536 && h && h <= 65536) {
+	    w && w <= most && h && h <= most) {
 		*width = w;
 		*height = h;
 		return 0;
 	}
-	return fail(STATUS_USAGE, "%s is WxH, each 1 to 65536 pixels, 1280x720 for "
-		    "instance, not '%s'", name, s);
+	return fail(STATUS_USAGE, "%s is WxH, each 1 to %lu pixels, 1280x720 for "
+		    "instance, not '%s'", name, most, s);
 }
 
 int bracket(int fd, uint64_t flags)

@@ -101,13 +101,14 @@ static int set(const struct opt *o, void *command)
 	char name[32];
 
 	/* Of a variable that is not set; the others say what they want instead. */
-	if ((o->kind == OPT_TEXT || o->kind == OPT_JSON_TO) && optarg && !*optarg)
+	if ((o->kind == OPT_TEXT || o->kind == OPT_LIST || o->kind == OPT_JSON_TO) && optarg && !*optarg)
 		return fail(STATUS_USAGE, "--%s: the value is empty", o->name);
 	switch (o->kind) {
 	case OPT_FLAG:
 		*(bool *)to = true;
 		return 0;
 	case OPT_TEXT:
+	case OPT_LIST:
 		*(const char **)to = optarg;
 		return 0;
 	case OPT_NUMBER:
@@ -167,6 +168,7 @@ int opts_parse(const struct cmdline *line, void *command, int argc, char **argv)
 {
 	struct option options[MAX_OPTS + 1];
 	char letters[3 * MAX_OPTS + 2];
+	bool seen[MAX_OPTS] = { false };
 	const struct opt *o;
 	int c, status = 0;
 
@@ -186,7 +188,11 @@ int opts_parse(const struct cmdline *line, void *command, int argc, char **argv)
 		} else if (o == &common[1]) {
 			print_help(line);
 			return STATUS_DONE;
+		} else if (o->kind == OPT_LIST && seen[o - line->opts]) {
+			status = fail(STATUS_USAGE, "--%s is given twice; one list has all, "
+				      "separated by commas", o->name);
 		} else {
+			seen[o - line->opts] = true;
 			status = set(o, command);
 		}
 	}

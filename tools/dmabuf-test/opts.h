@@ -16,6 +16,7 @@
 enum opt_kind {
 	OPT_FLAG,	/* bool */
 	OPT_TEXT,	/* const char *, borrowed */
+	OPT_LIST,	/* the same, at most once: a second would replace the first */
 	OPT_NUMBER,	/* unsigned long, of low to high */
 	OPT_JSON_TO,	/* struct json_to */
 	OPT_CALL,	/* call(the command's struct, value) */
@@ -54,11 +55,11 @@ struct json_to {
 	  "devices, separated by commas (" standard "); also by\n" \
 	  "part of the name, uuid=, pci=01:00.0 or\n" \
 	  "drm=/dev/dri/NODE instead of the number", \
-	  .kind = OPT_TEXT, .to = offsetof(type, member) }
+	  .kind = OPT_LIST, .to = offsetof(type, member) }
 #define OPT_EXPORTER(type, member, standard) \
 	{ 'e', "exporter", "LIST", \
 	  "exporters, separated by commas (" standard ")", \
-	  .kind = OPT_TEXT, .to = offsetof(type, member) }
+	  .kind = OPT_LIST, .to = offsetof(type, member) }
 #define OPT_JSON(type, member) \
 	{ 'j', "json", "FILE", \
 	  "the results as JSON, to FILE or instead of the text", \

@@ -43,7 +43,8 @@ int parse_number(const char *name, const char *s, unsigned long low,
 		 unsigned long high, unsigned long *out);
 
 /* "1280x720" of option --size. */
-int parse_size(const char *name, const char *s, unsigned long *width, unsigned long *height);
+int parse_size(const char *name, const char *s, unsigned long most, unsigned long *width,
+	       unsigned long *height);
 
 /* The option that getopt_long() did not take; returns STATUS_USAGE. */
 int fail_option(int opt, const char *command, char **argv);

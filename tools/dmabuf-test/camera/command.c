@@ -55,7 +55,7 @@ static int set_size(void *data, const char *s)
 {
 	struct command *cmd = data;
 
-	return parse_size("--size", s, &cmd->width, &cmd->height);
+	return parse_size("--size", s, 65536, &cmd->width, &cmd->height);
 }
 
 static int set_input(void *data, const char *s)
@@ -64,7 +64,8 @@ static int set_input(void *data, const char *s)
 
 	cmd->input_asked = true;
 	cmd->input_width = cmd->input_height = 0;
-	return strcmp(s, "none") ? parse_size("--prepare", s, &cmd->input_width,
+	/* The library's limit of a tensor's side. */
+	return strcmp(s, "none") ? parse_size("--prepare", s, 32768, &cmd->input_width,
 					      &cmd->input_height) : 0;
 }
 
@@ -99,7 +100,9 @@ static const struct opt options[] = {
 	  "index.html", OPT_TEXT, TO(save) },
 	{ 'i', "prepare", "WxH", "size of the model's input that each device makes of\n"
 	  "each frame, if it can, to be compared (640x640; with\n"
-	  "--format all none); none makes no inputs", OPT_CALL, .call = set_input },
+	  "--format all none); none makes no inputs. With\n"
+	  "--format all a format without one is no failure: it is\n"
+	  "named, with the reason", OPT_CALL, .call = set_input },
 	{ 0, "input", "FILE", "save the last frame and its input as a picture, with\n"
 	  "boxes around red areas: found in the input, mapped to\n"
 	  "the frame", OPT_TEXT, TO(input) },
@@ -132,6 +135,34 @@ static const struct cmdline usage = {
 	.opts = options,
 };
 
+/* What exists and is no regular file is written in place: /dev/null may have all of them. */
+static bool is_same_file(const char *a, const char *b)
+{
+	struct stat x, y;
+	bool there = !stat(a, &x);
+
+	if (there && !S_ISREG(x.st_mode))
+		return false;
+	return !strcmp(a, b) ||
+	       (there && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
+}
+
+/* Else the last one to be written would replace the others. */
+static int check_files(const struct command *cmd)
+{
+	const struct {
+		const char *option, *path;
+	} files[] = { { "--png", cmd->png }, { "--input", cmd->input }, { "--json", cmd->json.path } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		for (size_t j = 0; j < i; j++)
+			if (files[i].path && files[j].path &&
+			    is_same_file(files[j].path, files[i].path))
+				return fail(STATUS_USAGE, "%s and %s are the same file, %s",
+					    files[j].option, files[i].option, files[i].path);
+	return 0;
+}
+
 static int parse(struct command *cmd, int argc, char **argv)
 {
 	int status = opts_parse(&usage, cmd, argc, argv);
@@ -152,7 +183,8 @@ static int parse(struct command *cmd, int argc, char **argv)
 		cmd->input_width = cmd->input_height = 640;
 	if (cmd->input && !cmd->input_width)
 		return fail(STATUS_USAGE, "--input is the picture of --prepare WxH");
-	return cmd->code || cmd->all ? 0 : set_format(cmd, "NV12");
+	status = check_files(cmd);
+	return status || cmd->code || cmd->all ? status : set_format(cmd, "NV12");
 }
 
 /* ---------------------------------------------------------------- the run */

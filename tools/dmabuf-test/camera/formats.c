@@ -26,6 +26,7 @@ struct run {
 	cJSON *formats;
 	uint32_t count[ARRAY_SIZE(result_names)];
 	uint32_t by_view[DLBUF_NVIEWS];	/* of those that are ok */
+	uint32_t inputs[MAX_DEVICES];
 	uint64_t bytes_copied;
 };
 
@@ -70,6 +71,13 @@ static void put_tensors(const struct device *d, char *s, size_t size)
 	}
 }
 
+/* A format that is ok, but of which a device makes no input, is no failure: it is named. */
+static void print_refused(const struct device *d)
+{
+	if (*d->input.refused)
+		printf("           %s prepares no input: %s\n", d->info.name, d->input.refused);
+}
+
 /* Fixed widths: a line is to be seen as soon as its format is done. */
 static void print_line(const struct run *run, uint32_t code, enum result result,
 		       const char *reason)
@@ -87,6 +95,8 @@ static void print_line(const struct run *run, uint32_t code, enum result result,
 	       result == RESULT_OK ? what : reason,
 	       result == RESULT_OK && v->format.reason ? "; " : "",
 	       result == RESULT_OK && v->format.reason ? v->format.reason : "");
+	for (uint32_t i = 0; result == RESULT_OK && i < v->ndevices; i++)
+		print_refused(&v->devices[i]);
 	fflush(stdout);
 }
 
@@ -151,6 +161,8 @@ static int one_format(struct run *run, uint32_t code)
 	run->count[result]++;
 	if (result == RESULT_OK)
 		run->by_view[run->v->view]++;
+	for (uint32_t i = 0; result == RESULT_OK && i < run->v->ndevices; i++)
+		run->inputs[i] += run->v->devices[i].input.ns.n != 0;
 	run->bytes_copied += bytes_copied(run->v);
 	if (!run->cmd->quiet && !json_alone(&run->cmd->json))
 		print_line(run, code, result, reason);
@@ -182,6 +194,11 @@ static void print_summary(const struct run *run, uint32_t n)
 	for (int i = RESULT_WRONG; i <= RESULT_FAILED; i++)
 		if (run->count[i])
 			printf("  %s  %u\n", result_names[i], run->count[i]);
+	for (uint32_t i = 0; v->input_width && i < v->ndevices; i++)
+		printf("  %-7s  %u of %u formats have an input on %s%s\n", i ? "" : "inputs",
+		       run->inputs[i], run->count[RESULT_OK], v->devices[i].info.name,
+		       run->inputs[i] < run->count[RESULT_OK] ?
+		       "; the others' lines say why not" : "");
 	report_left_out(v);
 	if (run->cmd->save)
 		printf("  pictures %s/index.html\n", run->cmd->save);
@@ -202,6 +219,9 @@ static cJSON *summary(const struct run *run, cJSON *formats)
 		if (run->by_view[i])
 			cJSON_AddNumberToObject(o, dlbuf_view_name(i),
 						run->by_view[i]);
+	o = run->v->input_width ? cJSON_AddObjectToObject(root, "inputs") : NULL;
+	for (uint32_t i = 0; o && i < run->v->ndevices; i++)
+		cJSON_AddNumberToObject(o, run->v->devices[i].info.name, run->inputs[i]);
 	cJSON_AddNumberToObject(root, "bytes_copied", run->bytes_copied);
 	cJSON_AddItemToObject(root, "formats", formats);
 	report_put_left_out(root, run->v);

@@ -201,8 +201,8 @@ static void print_inputs(const struct report *r)
 			head = "";
 		}
 	if (r->input)
-		printf("           %s: frame and input; boxes of %u red areas, found in the "
-		       "input\n           and mapped to the frame\n", r->input, v->nboxes);
+		printf("           %s: frame and input; red areas: %u, found in the input\n"
+		       "           and mapped to the frame as boxes\n", r->input, v->nboxes);
 }
 
 void report_left_out(const struct verify *v)
@@ -355,7 +355,8 @@ static void put_device(cJSON *array, const struct verify *v,
 		cJSON *input = cJSON_AddObjectToObject(o, "input");
 
 		put_series(input, "prepare", &d->input.ns);
-		put_number(input, "difference", d->input.difference);
+		if (d->input.ns.n)
+			put_number(input, "difference", d->input.difference);
 		if (*d->input.refused)
 			put_string(input, "refused", d->input.refused);
 	}

@@ -48,9 +48,9 @@ static const struct danger {
 
 static const struct opt options[] = {
 	{ 'e', "exporter", "LIST", "exporters, separated by commas, with wildcards\n(all)",
-	  .kind = OPT_TEXT, .to = offsetof(struct command, exporters) },
+	  .kind = OPT_LIST, .to = offsetof(struct command, exporters) },
 	{ 'd', "device", "LIST", "importers in the same way; also a node,\n/dev/video0 (all)",
-	  .kind = OPT_TEXT, .to = offsetof(struct command, devices) },
+	  .kind = OPT_LIST, .to = offsetof(struct command, devices) },
 	{ 'Q', "quick", NULL, "measure one size only",
 	  .kind = OPT_FLAG, .to = offsetof(struct command, quick) },
 	{ 'D', "dangerous", NULL, "also pairs known to crash kernels or to lose\nwrites",
