@@ -557,6 +557,7 @@ static void check_any(struct choice *c, struct dlbuf_prepare *plan, struct targe
 		      char *image)
 {
 	const struct source *s = &plan->source;
+	bool rows = s->view == DLBUF_VIEW_ROWS;
 	struct plane_tensors p;
 	char *memory[3];
 
@@ -569,12 +570,12 @@ static void check_any(struct choice *c, struct dlbuf_prepare *plan, struct targe
 		for (size_t k = 0; k < bytes; k++)
 			memory[i][k] = noise() >> 8;
 		p.shape[i][0] = h;
-		p.shape[i][1] = w;
+		p.shape[i][1] = rows ? w * f->channels : w;
 		p.shape[i][2] = f->channels;
 		p.t[i] = (DLManagedTensorVersioned){
 			.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
 			.dl_tensor = { .data = memory[i], .device = { kDLCPU, 0 },
-				.ndim = f->channels > 1 ? 3 : 2, .shape = p.shape[i],
+				.ndim = f->channels > 1 && !rows ? 3 : 2, .shape = p.shape[i],
 				.dtype = { s->format->type, s->format->bits, 1 } },
 		};
 		p.list[i] = &p.t[i];
