@@ -400,7 +400,7 @@ static GstCaps *sink_caps(void)
 /* The formats of a tensor [1, H, W, C] of uint8, by enum dlbuf_channels. */
 static const char *const pictures[] = { "RGB", "BGR", "GRAY8" };
 
-/* What can be made of pictures of these caps. */
+/* Finds the caps of the outputs that pictures of these caps can become. */
 static void append_results(DlbufPrepare *self, const GstStructure *in, GstCaps *caps)
 {
 	const GValue *rate = gst_structure_get_value(in, "framerate");
@@ -766,7 +766,7 @@ static GstFlowReturn transform(GstBaseTransform *trans, GstBuffer *in, GstBuffer
 
 /* ---------------------------------------------------------------- the element */
 
-/* What the library would not see: texts that are no numbers, and values that it ignores. */
+/* Refuses what the library would not see: texts that are no numbers, and values that it ignores. */
 static int check_properties(DlbufPrepare *self)
 {
 	const struct dlbuf_prepare_opts *o = &self->used.opts;

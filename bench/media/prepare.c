@@ -218,7 +218,7 @@ static void show(const struct work *w, const char *who, const char *what, uint64
 	record(who, value, table, "%s", what);
 }
 
-/* What a call costs besides the pixels: of a frame in a dma-buf, which is of a few. */
+/* Measures what a call costs besides its pixels, of which the frame has a few only. */
 struct calls {
 	struct dlbuf_device *dev;
 	struct dlbuf_frame frame;

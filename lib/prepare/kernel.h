@@ -18,7 +18,7 @@ struct component {
 	uint first, step, x, y, shift, mask;
 };
 
-/* Of program.h; the tables are behind it. */
+/* The same as in program.h, without the tables, which are behind it. */
 struct program {
 	uint bits, ncomponents, nout, store;
 	int zero_point;

@@ -172,7 +172,7 @@ bool prepare_same_buffer(const struct buffer_id *a, const struct buffer_id *b)
 	return a->dev == b->dev && a->ino == b->ino;
 }
 
-/* Where two tensors are of one dma-buf, how far the mapping of the second is from the first's. */
+/* Finds how far the mapping of the second tensor is from the first, if they are of one dma-buf. */
 static uintptr_t distance(const DLManagedTensorVersioned *from, const DLManagedTensorVersioned *to)
 {
 	struct tensor *a, *b;

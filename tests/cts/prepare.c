@@ -192,7 +192,7 @@ static void frame_is_prepared(void *arg)
 	scene_close(&s);
 }
 
-/* Where somebody has moved the begin of a tensor, also to before its dma-buf. */
+/* An application may move the begin of a tensor, also to before its dma-buf. */
 static void beyond_the_tensor(void *arg)
 {
 	static const struct {

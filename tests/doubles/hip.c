@@ -520,7 +520,7 @@ CALLS(LaunchHostFunc, (hip_stream s, hip_host_fn fn, void *data),
 
 #define ARCH "gfx90a:sramecc+:xnack-"
 
-/* Of HIP 5; later versions have it for programs that were compiled with 5. */
+/* HIP 5 has it; later versions keep it for programs that were compiled with 5. */
 hip_result hipGetDeviceProperties(struct hip_properties_5 *p, int dev)
 {
 	int n;
@@ -541,7 +541,7 @@ hip_result hipGetDevicePropertiesR0600(struct hip_properties *p, int dev)
 	return result;
 }
 
-/* What hiprtc has made of the kernel, for this GPU. */
+/* The code that hiprtc makes of the kernel for this GPU. */
 static const char code[] = "\177ELF " ARCH;
 
 hip_result hipModuleLoadData(hip_module *module, const void *image)

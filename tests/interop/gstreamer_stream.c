@@ -1083,7 +1083,7 @@ TEST(prepare_refuses)
 		{ "width=8 height=8 pad-colour=a pad-colour=1,2", "pad-colour=\"1,2\"", LIBRARY },
 		{ "width=8 height=8 quant-scale=2", "for the types uint8 and int8", LIBRARY },
 		{ "width=8 height=8 type=float16 zero-point=1", "for the types", LIBRARY },
-		/* What is mended is no error. */
+		/* A mended value is no error. */
 		{ "width=8 height=8 mean=foo mean=1 crop=9,9", "crop=\"9,9\"", LIBRARY },
 	};
 	GstMessage *m;

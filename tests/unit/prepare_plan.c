@@ -417,7 +417,7 @@ TEST(no_memory)
 	CHECK_EQ(n, 10);
 	o.threads = 0;
 	dlbuf_prepare_destroy(plan);
-	/* Of crops: a copy of the plan, two axes and rows; for the larger crop they grow. */
+	/* Crops need a copy of the plan, two axes and rows; for the larger crop they grow. */
 	o.filter = DLBUF_FILTER_AREA;
 	n = 0;
 	do {

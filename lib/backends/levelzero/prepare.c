@@ -4,7 +4,7 @@
 
 #include "prepare.spirv.h"
 
-/* Of a group, in prepare.cl. */
+/* A group has SIDE x SIDE pixels, as prepare.cl says. */
 #define SIDE 8
 
 /* Two threads may both make it, and one is used. */

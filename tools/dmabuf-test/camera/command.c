@@ -135,7 +135,7 @@ static const struct cmdline usage = {
 	.opts = options,
 };
 
-/* What exists and is no regular file is written in place: /dev/null may have all of them. */
+/* A device or a pipe is written in place, so /dev/null may have all of them. */
 static bool is_same_file(const char *a, const char *b)
 {
 	struct stat x, y;

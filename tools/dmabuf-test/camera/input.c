@@ -185,7 +185,7 @@ void input_warm_up(const struct verify *v, struct device *d)
 	}
 	dlbuf_prepare_destroy(plan);
 	t->deleter(t);
-	/* What is freed later would be fewer files than before. */
+	/* Memory that the library frees later would make it fewer files than before. */
 	dlbuf_device_drain(d->dev, now_ns() + v->timeout_ns);
 	dlbuf_device_trim(d->dev, 0);
 }
