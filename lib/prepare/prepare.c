@@ -124,6 +124,7 @@ static int find_image(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 	const int64_t c = p->nout, h = p->info.height, w = p->info.width;
 	const int64_t wanted[3] = { p->nhwc ? h : c, p->nhwc ? w : h, p->nhwc ? c : w };
 	int64_t strides[4] = { 0 };
+	uint64_t skip;
 	int first, ret;
 
 	if (out->version.major != DLPACK_MAJOR_VERSION)
@@ -161,8 +162,9 @@ static int find_image(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 		.channel = strides[first + (p->nhwc ? 2 : 0)],
 	};
 	/* Modulo 2^64: anybody can write the fields. */
-	image->data = (char *)((uintptr_t)t->data + t->byte_offset +
-		(first ? (uint64_t)index * (uint64_t)strides[0] : 0) * (dtypes[p->store].bits / 8));
+	skip = t->byte_offset +
+	       (first ? (uint64_t)index * (uint64_t)strides[0] : 0) * (dtypes[p->store].bits / 8);
+	image->data = (char *)((uintptr_t)t->data + (uintptr_t)skip);
 	return 0;
 }
 
@@ -266,7 +268,7 @@ static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 		return fail(-EOPNOTSUPP, "the strides of plane %u are not rows of %s", i, name);
 	if (check_aligned(p, t, "a plane"))
 		return -EOPNOTSUPP;
-	px->planes[i] = (const char *)((uintptr_t)t->data + t->byte_offset +
+	px->planes[i] = (const char *)((uintptr_t)t->data + (uintptr_t)t->byte_offset +
 				       (size_t)skip * f->channels);
 	if (__builtin_mul_overflow(step, f->bits / 8, &px->pitches[i]) ||
 	    __builtin_mul_overflow(px->pitches[i], rows, &step) || step > MOST || step < -MOST)
