@@ -154,14 +154,6 @@ static double weight_of(enum dlbuf_filter filter, const struct window *w, double
 	}
 }
 
-/* A tap's place in out->groups. */
-static float *group(const struct axis *out, uint32_t i, uint32_t k)
-{
-	uint32_t whole = k & ~7u, taps = out->stride - whole < 8 ? 4 : 8;
-
-	return out->groups + (size_t)(i & ~7u) * out->stride + whole * 8 + i % 8 * taps + k - whole;
-}
-
 int prepare_axis(enum dlbuf_filter filter, double from, double length, uint32_t all,
 		 uint32_t begin, uint32_t n, uint32_t low, uint32_t high, struct axis *out)
 {
@@ -174,10 +166,8 @@ int prepare_axis(enum dlbuf_filter filter, double from, double length, uint32_t 
 		if (w.end - w.begin > taps)
 			taps = w.end - w.begin;
 	}
-	/* Several taps are read as vectors. */
-	out->stride = taps < 4 ? 0 : (taps + 3) & ~3u;
 	if (prepare_grow(&out->memory, &out->room,
-			 (size_t)padded * (1 + taps + out->stride) * sizeof(*out->weights)))
+			 (size_t)padded * (1 + taps) * sizeof(*out->weights)))
 		return -ENOMEM;
 	out->n = n;
 	out->taps = taps;
@@ -185,7 +175,6 @@ int prepare_axis(enum dlbuf_filter filter, double from, double length, uint32_t 
 	out->high = low;
 	out->first = out->memory;
 	out->weights = (float *)(out->first + padded);
-	out->groups = out->weights + (size_t)padded * taps;
 	for (uint32_t i = 0; i < padded; i++) {
 		double sum = 0;
 		int64_t first;
@@ -203,8 +192,6 @@ int prepare_axis(enum dlbuf_filter filter, double from, double length, uint32_t 
 				(float)(weight_of(filter, &w, from, scale,
 						  begin + (i < n ? i : n - 1), j) / sum);
 		}
-		for (uint32_t k = 0; k < out->stride; k++)
-			*group(out, i, k) = k >= taps ? 0 : out->weights[(size_t)k * padded + i];
 		if (first < out->low)
 			out->low = (uint32_t)first;
 		if (first + taps > out->high)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The inner loops, in GNU C's vector extensions. A file that defines LANES and KERNELS
- * includes it; GATHER and GATHER_BYTES may be the processor's own. The compiler makes vectors
+ * includes it; GATHER_BYTES and GATHER_WORDS may be the processor's own. The compiler makes vectors
  * of the plain loops by itself (-O3).
  */
 #include <string.h>
@@ -25,12 +25,7 @@ static inline vf vf_load(const float *p)
 	return *(const vf *)p;
 }
 
-#ifndef GATHER
-static inline vf GATHER(const float *row, const int32_t *at)
-{
-	return (vf){ row[at[0]], row[at[1]], row[at[2]], row[at[3]] };
-}
-
+#ifndef GATHER_BYTES
 /* Four bytes of a place; the first is the lowest. */
 static inline int32_t word_at(const uint8_t *at)
 {
@@ -59,192 +54,131 @@ static inline vi GATHER_WORDS(const uint16_t *row, const int32_t *at)
 }
 #endif
 
-/*
- * dst = or += a row, weighted. The compiler makes better vectors of these loops than of
- * conversions by hand, if each is a function.
- */
-#define ADD_ROW(name, type, value)								\
-	static __attribute__((noinline)) void name(float *restrict dst, const type *restrict row,	\
-						   uint32_t n, float w, uint32_t shift, bool first)	\
-	{											\
-		(void)shift;									\
-		if (first)									\
-			for (uint32_t i = 0; i < n; i++)					\
-				dst[i] = (float)(value) * w;					\
-		else										\
-			for (uint32_t i = 0; i < n; i++)					\
-				dst[i] += (float)(value) * w;					\
-	}
-ADD_ROW(add_bytes, uint8_t, row[i])
-ADD_ROW(add_words, uint16_t, row[i] >> shift)
-ADD_ROW(add_floats, float, row[i])
+/* Stores vectors s0, s1 ... as columns: value i of vector j to dst[i * to + j]. */
+#if LANES == 8
+#define EACH(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
+#define MIX(m, a, b, ...) const vf m = __builtin_shufflevector(a, b, __VA_ARGS__);
+#define ONES(m, a, b)							\
+	MIX(m##0, a, b, 0, 8, 1, 9, 4, 12, 5, 13)			\
+	MIX(m##1, a, b, 2, 10, 3, 11, 6, 14, 7, 15)
+#define TWOS(m, a, b)							\
+	MIX(m##0, a, b, 0, 1, 8, 9, 4, 5, 12, 13)			\
+	MIX(m##1, a, b, 2, 3, 10, 11, 6, 7, 14, 15)
+#define FOURS(i, a, b)							\
+	*(vf *)(dst + (i) * to) =					\
+		__builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11);	\
+	*(vf *)(dst + ((i) + 4) * to) =					\
+		__builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+#define STORE_COLUMNS							\
+	ONES(a, s0, s1) ONES(b, s2, s3) ONES(c, s4, s5) ONES(d, s6, s7)	\
+	TWOS(a0, a0, b0) TWOS(a1, a1, b1) TWOS(c0, c0, d0) TWOS(c1, c1, d1)	\
+	FOURS(0, a00, c00) FOURS(1, a01, c01) FOURS(2, a10, c10) FOURS(3, a11, c11)
+#else
+#define EACH(f) f(0) f(1) f(2) f(3)
+#define STORE_COLUMNS							\
+	const vf a = __builtin_shufflevector(s0, s1, 0, 4, 1, 5);	\
+	const vf b = __builtin_shufflevector(s0, s1, 2, 6, 3, 7);	\
+	const vf c = __builtin_shufflevector(s2, s3, 0, 4, 1, 5);	\
+	const vf d = __builtin_shufflevector(s2, s3, 2, 6, 3, 7);	\
+	*(vf *)dst = __builtin_shufflevector(a, c, 0, 1, 4, 5);		\
+	*(vf *)(dst + to) = __builtin_shufflevector(a, c, 2, 3, 6, 7);	\
+	*(vf *)(dst + 2 * to) = __builtin_shufflevector(b, d, 0, 1, 4, 5);	\
+	*(vf *)(dst + 3 * to) = __builtin_shufflevector(b, d, 2, 3, 6, 7);
+#endif
 
-/* Four rows at once: the sum stays in registers. */
-static __attribute__((noinline)) void add_four(float *restrict dst, const void *const rows[],
-					       uint32_t n, const float w[], bool first)
+/* dst[i * to + j] = from[j * step + i], for LANES x LANES values. */
+static inline void turn(float *dst, size_t to, const float *from, size_t step)
 {
-	const float *restrict a = rows[0], *restrict b = rows[1], *restrict c = rows[2],
-		*restrict d = rows[3];
-	const float wa = w[0], wb = w[1], wc = w[2], wd = w[3];
-
-	if (first)
-		for (uint32_t i = 0; i < n; i++)
-			dst[i] = a[i] * wa + b[i] * wb + c[i] * wc + d[i] * wd;
-	else
-		for (uint32_t i = 0; i < n; i++)
-			dst[i] += a[i] * wa + b[i] * wb + c[i] * wc + d[i] * wd;
+#define LOAD(j) const vf s##j = vf_load(from + j * step);
+	EACH(LOAD)
+	STORE_COLUMNS
 }
 
-static void blend(float *restrict dst, uint32_t n, const void *const rows[],
-		  const float weights[], uint32_t nrows, enum sample sample, uint32_t shift)
-{
-	/* The rows have room behind them. */
-	n = (n + 7) & ~7u;
-	for (uint32_t k = 0; k < nrows; k++) {
-		if (sample == SAMPLE_F32 && k + 1 < nrows) {
-			/* In the place of a row that is not there: one of numbers, times 0. */
-			const void *four[4] = { rows[k], rows[k + 1], rows[k], rows[k] };
-			float w[4] = { weights[k], weights[k + 1] };
+/* The compiler makes better vectors of these loops than we do, if each is a function. */
+#define TO_FLOATS(name, type, value)						\
+	static __attribute__((noinline))					\
+	void name(float *restrict dst, const type *restrict row, uint32_t shift)	\
+	{									\
+		(void)shift;							\
+		for (uint32_t i = 0; i < PREPARE_STRIP; i++)			\
+			dst[i] = (float)(value);				\
+	}
+TO_FLOATS(from_bytes, uint8_t, row[i])
+TO_FLOATS(from_words, uint16_t, row[i] >> shift)
 
-			for (uint32_t j = 2; j < 4 && k + j < nrows; j++) {
-				four[j] = rows[k + j];
-				w[j] = weights[k + j];
+/* dst = or += a strip of `count` rows, weighted; they are PREPARE_STRIP apart. */
+static inline void add_rows(float *restrict dst, const float *rows, const float w[], int count,
+			    bool first)
+{
+	for (size_t i = 0; i < PREPARE_STRIP; i += LANES) {
+		/* Two sums wait less for each other. */
+		vf even = { 0 }, odd = { 0 };
+
+		if (!first)
+			even = vf_load(dst + i);
+		for (int k = 0; k < count; k += 2) {
+			even += vf_load(rows + k * PREPARE_STRIP + i) * w[k];
+			odd += vf_load(rows + (k + 1) * PREPARE_STRIP + i) * w[k + 1];
+		}
+		*(vf *)(dst + i) = even + odd;
+	}
+}
+
+static void blend(float *restrict dst, uint32_t n, const struct block *b)
+{
+	float sums[LANES * PREPARE_STRIP];
+
+	/* The last strip has the room behind the rows, too. */
+	for (uint32_t i = 0; i < n; i += PREPARE_STRIP) {
+		for (uint32_t j = 0; j < b->nrows; j++) {
+			float *to = b->strip + (size_t)j * PREPARE_STRIP;
+
+			if (b->sample == SAMPLE_U8)
+				from_bytes(to, (const uint8_t *)b->rows[j] + i, 0);
+			else if (b->sample == SAMPLE_U16)
+				from_words(to, (const uint16_t *)b->rows[j] + i, b->shift);
+			else
+				memcpy(to, (const float *)b->rows[j] + i, PREPARE_STRIP * sizeof(*to));
+		}
+		for (int j = 0; j < LANES; j++) {
+			float *sum = sums + j * PREPARE_STRIP;
+
+			for (uint32_t k = 0; k < b->taps; k += 8) {
+				const float *w = b->weights + j * b->step + k;
+				const float *rows = b->strip +
+					(size_t)(b->first[j] + k) * PREPARE_STRIP;
+
+				if (b->taps - k > 4 && !k)
+					add_rows(sum, rows, w, 8, true);
+				else if (b->taps - k > 4)
+					add_rows(sum, rows, w, 8, false);
+				else if (!k)
+					add_rows(sum, rows, w, 4, true);
+				else
+					add_rows(sum, rows, w, 4, false);
 			}
-			add_four(dst, four, n, w, !k);
-			k += 3;
-		} else if (sample == SAMPLE_U8)
-			add_bytes(dst, rows[k], n, weights[k], 0, !k);
-		else if (sample == SAMPLE_U16)
-			add_words(dst, rows[k], n, weights[k], shift, !k);
-		else
-			add_floats(dst, rows[k], n, weights[k], 0, !k);
+		}
+		for (uint32_t at = 0; at < PREPARE_STRIP && i + at < n; at += LANES)
+			turn(dst + (size_t)(i + at) * LANES, LANES, sums + at, PREPARE_STRIP);
 	}
 }
 
-static void scale(float *restrict dst, const struct axis *axis, const int32_t *places,
-		  const float *row, int32_t step)
+static void scale(float *restrict dst, size_t to, const struct axis *axis, const int32_t *places,
+		  const float *values, int32_t step)
 {
 	uint32_t padded = (axis->n + 7) & ~7u;
 
-	for (uint32_t i = 0; i < padded; i += LANES) {
+	for (uint32_t i = 0; i < padded; i += LANES, dst += LANES) {
 		const float *w = axis->weights + i;
-		vf sum = GATHER(row, places + i);
-
-		if (axis->taps > 1) {
-			sum *= vf_load(w);
-			for (uint32_t k = 1; k < axis->taps; k++) {
-				w += padded;
-				sum += GATHER(row + (size_t)k * step, places + i) * vf_load(w);
-			}
-		}
-		*(vf *)(dst + i) = sum;
-	}
-}
-
-#if LANES == 8
-/* Each output's sum is a vector, in a register of its own. */
-#define EACH(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
-#define PAIRS(a, b) (__builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13) + \
-		     __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15))
-#define FOURS(a, b) (__builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13) + \
-		     __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15))
-
-static void scale_wide(float *restrict dst, const struct axis *axis, const float *row)
-{
-	size_t stride = axis->stride, k;
-	const float *w = axis->groups;
-
-	for (size_t i = 0; i < axis->n; i += 8) {
-		const int32_t *first = axis->first + i;
-		vf low, high;
-#define BEGIN(j) const float *a##j = row + first[j]; vf s##j = { 0 };
-#define EIGHT(j) s##j += vf_load(a##j + k) * vf_load(w + 8 * j);
-#define FOUR(j) s##j += __builtin_shufflevector(*(const v4 *)(a##j + k) * *(const v4 *)(w + 4 * j), \
-						(v4){ 0 }, 0, 1, 2, 3, 4, 5, 6, 7);
+#define BEGIN(j) const float *from##j = values + (size_t)places[i + j] * LANES; vf s##j = { 0 };
+#define ADD(j) s##j += vf_load(from##j + at) * w[j];
 		EACH(BEGIN)
-		for (k = 0; k + 8 <= stride; k += 8, w += 64) {
-			EACH(EIGHT)
+		for (size_t k = 0, at = 0; k < axis->taps; k++, w += padded) {
+			EACH(ADD)
+			at += (size_t)step * LANES;
 		}
-		if (k < stride) {
-			EACH(FOUR)
-			w += 32;
-		}
-		low = FOURS(PAIRS(s0, s1), PAIRS(s2, s3));
-		high = FOURS(PAIRS(s4, s5), PAIRS(s6, s7));
-		*(vf *)(dst + i) = __builtin_shufflevector(low, high, 0, 1, 2, 3, 8, 9, 10, 11) +
-			__builtin_shufflevector(low, high, 4, 5, 6, 7, 12, 13, 14, 15);
+		STORE_COLUMNS
 	}
-}
-#else
-static void scale_wide(float *restrict dst, const struct axis *axis, const float *row)
-{
-	size_t stride = axis->stride, k;
-
-	for (size_t i = 0; i < axis->n; i += 4) {
-		const int32_t *first = axis->first + i;
-		/* Half of a group of 8 outputs. */
-		const float *w = axis->groups + (i & ~(size_t)7) * stride + (i & 4) * 8;
-		v4 s[4] = { { 0 } }, ab, cd;
-
-		for (k = 0; k + 8 <= stride; k += 8, w += 64) {
-			for (int j = 0; j < 4; j++) {
-				const float *v = row + first[j] + k;
-
-				s[j] += *(const v4 *)v * *(const v4 *)(w + 8 * j);
-				s[j] += *(const v4 *)(v + 4) * *(const v4 *)(w + 8 * j + 4);
-			}
-		}
-		w -= (i & 4) * 4;
-		for (int j = 0; j < 4 && k < stride; j++)
-			s[j] += *(const v4 *)(row + first[j] + k) * *(const v4 *)(w + 4 * j);
-		ab = __builtin_shufflevector(s[0], s[1], 0, 4, 1, 5) +
-			__builtin_shufflevector(s[0], s[1], 2, 6, 3, 7);
-		cd = __builtin_shufflevector(s[2], s[3], 0, 4, 1, 5) +
-			__builtin_shufflevector(s[2], s[3], 2, 6, 3, 7);
-		*(v4 *)(dst + i) = __builtin_shufflevector(ab, cd, 0, 1, 4, 5) +
-			__builtin_shufflevector(ab, cd, 2, 3, 6, 7);
-	}
-}
-#endif
-
-/* A row that is kept: the values of a component, as floats. */
-static void split(float *restrict dst, const void *row, uint32_t n, int32_t step,
-		  enum sample sample, uint32_t shift)
-{
-	const uint8_t *bytes = row;
-	const uint16_t *words = row;
-	uint32_t i = 0;
-
-	/* The rows have room behind them. */
-	n = (n + 7) & ~7u;
-	if (sample == SAMPLE_U8 && step == 1)
-		add_bytes(dst, bytes, n, 1, 0, true);
-#ifdef SHUFFLE
-	int32_t at[LANES];
-	uint8_t how[LANES][4];
-
-	for (int32_t j = 0; j < LANES; j++) {
-		at[j] = j * step;
-		/* 128: no byte. */
-		memcpy(how[j], (const uint8_t[]){ (uint8_t)(j % 4 * step), 128, 128, 128 }, 4);
-	}
-	for (; i < n && sample == SAMPLE_U8 && step > 1; i += LANES)
-		*(vf *)(dst + i) = __builtin_convertvector(SHUFFLE(WINDOW(bytes + (size_t)i * step, at),
-									   how[0]), vf);
-#endif
-	for (; i < n && sample == SAMPLE_U8 && step > 1; i++)
-		dst[i] = bytes[(size_t)i * step];
-	for (; i < n && sample == SAMPLE_U16; i++)
-		dst[i] = (float)(words[(size_t)i * step] >> shift);
-}
-
-static void pick(float *restrict dst, const float *restrict row, uint32_t n, int32_t step)
-{
-	for (uint32_t i = 0; i < n && step == 2; i += 4)
-		*(v4 *)(dst + i) = __builtin_shufflevector(*(const v4 *)(row + 2 * i),
-							   *(const v4 *)(row + 2 * i + 4), 0, 2, 4, 6);
-	for (uint32_t i = 0; i < n && step != 2; i++)
-		dst[i] = row[i * step];
 }
 
 /*
@@ -617,5 +551,5 @@ static void interleave(void *dst, const float *const rows[3], uint32_t n, enum s
 }
 
 const struct prepare_kernels KERNELS = {
-	blend, scale, scale_wide, pick, split, bilinear, bilinear_words, colours, convert, interleave,
+	LANES, blend, scale, bilinear, bilinear_words, colours, convert, interleave,
 };

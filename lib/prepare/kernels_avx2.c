@@ -12,7 +12,6 @@
 #define LANES 8
 #define SHUFFLES
 #define KERNELS prepare_kernels_avx2
-#define GATHER(row, at) ((vf)_mm256_i32gather_ps(row, *(const __m256i *)(at), 4))
 #define GATHER_BYTES(row, at) \
 	((vi)_mm256_i32gather_epi32((const int *)(row), *(const __m256i *)(at), 1))
 #define GATHER_WORDS(row, at) \

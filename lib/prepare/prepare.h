@@ -22,12 +22,6 @@ struct axis {
 	uint32_t low, high;	/* the samples that the outputs read: [low, high) */
 	int32_t *first;		/* [n rounded up to 8] */
 	float *weights;		/* [taps][n rounded up to 8] */
-	/*
-	 * The same for 8 outputs after the other: [stride / 8][8 outputs][8 taps], and
-	 * [8 outputs][4 taps] of the rest.
-	 */
-	float *groups;
-	uint32_t stride;	/* taps rounded up to 4, 0: groups is not made */
 	void *memory;		/* all are in it */
 	size_t room;		/* its bytes */
 };
@@ -104,11 +98,10 @@ struct prepare_threads;
 struct band {
 	char *rows[DLBUF_MAX_PLANES];		/* the last rows of each plane */
 	int64_t *held[DLBUF_MAX_PLANES];	/* and their numbers */
-	const void **window;			/* the rows of one output row, and their weights */
-	float *weights;
-	float *blended, *in[3], *out[3];	/* rows */
+	const void **window;			/* the rows of outputs */
+	float *weights, *strip, *blended;	/* of a block */
+	float *in[3], *out[3];			/* in: rows of a block; out: a row */
 	void *converted, *fetched;
-	float *picked;
 };
 
 struct dlbuf_prepare {
@@ -132,13 +125,11 @@ struct dlbuf_prepare {
 	/* For each plane: the values that are read, and how many of the last rows are kept. */
 	struct ring {
 		uint32_t begin, n, slots, axis;
-		uint32_t values;	/* of a row that is kept: n, or all runs */
 		size_t bytes;		/* of a row */
-		bool floats;		/* rows of floats: each is blended several times */
-		bool planar;		/* each component's values are a run in the row */
-		bool direct;		/* outputs are sums of samples, without a row of floats */
+		bool direct;		/* outputs are sums of samples, row by row */
 	} rings[DLBUF_MAX_PLANES];
-	uint32_t runs[3];			/* of each component: where its run begins */
+	size_t row;			/* values of a row in a band's memory: in, out */
+	uint32_t block;			/* rows of the scaled picture that are computed at once */
 	int32_t *places[3];			/* of each component: the first value of a window */
 	/*
 	 * Tables of bytes 0 to 3 of the places: which of 16 bytes from the first of 4 places on each
@@ -234,29 +225,37 @@ int prepare_run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[
 		DLManagedTensorVersioned *out, const struct program_job *jobs, uint32_t njobs,
 		uint64_t deadline_ns);
 
+/* Values of a row that become floats at once. */
+#define PREPARE_STRIP 128
+
+/* The source's rows of a block: one output row for each lane. */
+struct block {
+	const void *const *rows;
+	uint32_t nrows, taps;
+	uint32_t first[8];	/* of each lane */
+	const float *weights;	/* of a lane's taps, then zeros; the next lane's: step behind */
+	size_t step;		/* taps rounded up to 8 */
+	float *strip;		/* [nrows + 7][PREPARE_STRIP], numbers */
+	enum sample sample;	/* SAMPLE_F32: rows of floats */
+	uint32_t shift;
+};
+
 /*
  * The code for one kind of processor. Rows of floats are aligned to 32 bytes, and have room
- * for 8 more; so have rows of bytes.
+ * for 8 more; rows of a source have room for PREPARE_STRIP.
  */
 struct prepare_kernels {
-	/* dst = the sum of nrows rows of n values, weighted. */
-	void (*blend)(float *dst, uint32_t n, const void *const rows[], const float weights[],
-		      uint32_t nrows, enum sample sample, uint32_t shift);
-	/* dst[i] = the sum over k of row[places[i] + k * step] * weights[k][i] */
-	void (*scale)(float *dst, const struct axis *axis, const int32_t *places,
-		      const float *row, int32_t step);
+	uint32_t lanes;			/* of a block */
+	/* dst[i][j] = the sum over k of rows[first[j] + k][i] * weights[j][k], for all lanes j */
+	void (*blend)(float *dst, uint32_t n, const struct block *block);
 	/*
-	 * The same with axis->groups, of a row of numbers without gaps: reads up to 3 behind
-	 * those that count, times 0.
+	 * dst[j][i] = the sum over k of values[places[i] + k * step][j] * weights[k][i]; `to` is from
+	 * one row of dst to the next.
 	 */
-	void (*scale_wide)(float *dst, const struct axis *axis, const float *row);
-	/* dst[i] = row[i * step]; reads up to 8 behind */
-	void (*pick)(float *dst, const float *row, uint32_t n, int32_t step);
-	/* The same of bytes or words, of which it reads up to 16 behind, or 7 steps. */
-	void (*split)(float *dst, const void *row, uint32_t n, int32_t step, enum sample sample,
-		      uint32_t shift);
+	void (*scale)(float *dst, size_t to, const struct axis *axis, const int32_t *places,
+		      const float *values, int32_t step);
 	/*
-	 * As scale(), of the weighted sum of two rows of bytes, or with b NULL of one, where the
+	 * A row of scale(), of the weighted sum of two rows of bytes, or with b NULL of one, where the
 	 * axis has at most 2 taps and step at most 3. dst2, if not NULL, is of the component
 	 * one byte behind; step is 2 then. shuffles may be NULL; it reads up to 16 behind a place.
 	 */

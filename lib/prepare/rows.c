@@ -53,6 +53,24 @@ static bool paired(const struct source *s, uint32_t i)
 		next->step == 2 && (next->first ^ c->first) == 1 && next->fine == c->fine;
 }
 
+/* The rows that n outputs after the other need: the most of all. */
+static uint32_t rows_of(const struct axis *y, uint32_t n)
+{
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < y->n; i++) {
+		uint32_t rows = y->taps;
+
+		for (uint32_t j = i + 1; j < y->n && j < i + n; j++) {
+			uint32_t more = (uint32_t)(y->first[j] - y->first[j - 1]);
+
+			rows += more < y->taps ? more : y->taps;
+		}
+		most = rows > most ? rows : most;
+	}
+	return most;
+}
+
 /* The values of a plane's row that the components read, and how many rows are kept. */
 static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 {
@@ -79,21 +97,13 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 		return;
 	r->begin = begin;
 	r->n = end - begin;
-	r->slots = p->y[r->axis].taps;
-	r->floats = s->floats || r->slots > 3;
-	r->planar = r->floats && !s->floats && s->sample <= SAMPLE_U16;
-	r->values = r->planar ? 0 : r->n;
-	for (uint32_t i = 0; i < s->ncomponents && r->planar; i++) {
-		const struct axis *x = &p->x[s->components[i].fine];
-
-		if (s->components[i].plane != plane)
-			continue;
-		p->runs[i] = r->values;
-		r->values += (x->high - x->low + 7) & ~7u;
-	}
-	r->bytes = (size_t)r->values * (r->floats ? 4 : value_bytes(s->sample));
-	r->bytes = (r->bytes + 32 + 31) & ~(size_t)31;
 	r->direct = narrow;
+	r->slots = narrow ? p->y[r->axis].taps : rows_of(&p->y[r->axis], p->kernels->lanes);
+	r->bytes = ((size_t)r->n + PREPARE_STRIP) *
+		(s->floats || s->sample == SAMPLE_F32 ? 4 : value_bytes(s->sample));
+	r->bytes = (r->bytes + 31) & ~(size_t)31;
+	if (!narrow)
+		p->block = p->kernels->lanes;
 }
 
 static size_t aligned(size_t n)
@@ -101,16 +111,10 @@ static size_t aligned(size_t n)
 	return (n + 31) & ~(size_t)31;
 }
 
-/* The step of a component's values in a row that is kept. */
-static int32_t step_of(const struct dlbuf_prepare *p, const struct component *c)
-{
-	return p->rings[c->plane].planar ? 1 : c->step;
-}
-
 /* Lays out the memory of a band from `at` on; returns its size. */
 static size_t band_init(const struct dlbuf_prepare *p, struct band *b, uintptr_t at)
 {
-	size_t widest = 0, taps = 0, row = aligned((p->width + 8) * sizeof(float));
+	size_t widest = 0, slots = 0, fetched = 0, row = p->row * sizeof(float);
 	uintptr_t begin = at;
 
 	for (uint32_t i = 0; i < p->source.nplanes; i++) {
@@ -120,24 +124,28 @@ static size_t band_init(const struct dlbuf_prepare *p, struct band *b, uintptr_t
 		at += r->slots * r->bytes;
 		b->held[i] = (int64_t *)at;
 		at += aligned(r->slots * sizeof(**b->held));
-		widest = r->n > widest ? r->n : widest;
-		widest = r->values > widest ? r->values : widest;
-		taps = r->slots > taps ? r->slots : taps;
+		slots = r->slots > slots ? r->slots : slots;
+		fetched = r->bytes > fetched ? r->bytes : fetched;
+		if (!r->direct)
+			widest = r->n > widest ? r->n : widest;
 	}
-	taps = aligned(taps * sizeof(*b->window));
-	widest = aligned((widest + 8) * sizeof(float));
 	b->window = (const void **)at;
-	b->weights = (float *)(at + taps);
-	at += 2 * taps;
+	at += aligned(slots * sizeof(*b->window));
+	b->strip = (float *)at;
+	at += p->block > 1 ? (slots + 7) * PREPARE_STRIP * sizeof(float) : 0;
+	b->weights = (float *)at;
+	at += p->block * (slots + 7) * sizeof(float);
+	b->blended = (float *)at;
+	at += (widest + 8) * p->kernels->lanes * sizeof(float);
 	b->converted = (void *)at;
 	at += row;
-	b->blended = (float *)at;
-	b->picked = (float *)(at + widest);
-	b->fetched = (void *)(at + 2 * widest);
-	at += 3 * widest;
-	for (uint32_t i = 0; i < 3; i++, at += 2 * row) {
+	b->fetched = (void *)at;
+	at += p->source.group.words ? fetched : 0;
+	for (uint32_t i = 0; i < 3; i++) {
 		b->in[i] = (float *)at;
-		b->out[i] = (float *)(at + row);
+		at += p->block * row;
+		b->out[i] = (float *)at;
+		at += row;
 	}
 	return at - begin;
 }
@@ -160,10 +168,13 @@ static bool find_shuffles(const int32_t *places, uint32_t n, int reach, uint8_t 
 
 int prepare_scratch(struct dlbuf_prepare *p)
 {
-	size_t total, each, row = aligned((p->width + 8) * sizeof(float));
+	size_t total, each, row;
 	struct band none;
 	char *at;
 
+	p->row = ((size_t)p->width + 15) & ~(size_t)7;
+	row = p->row * sizeof(float);
+	p->block = 1;
 	for (uint32_t i = 0; i < p->source.nplanes; i++)
 		find_ring(p, i);
 	p->nbands = p->opts.threads < p->height ? p->opts.threads : p->height;
@@ -182,7 +193,7 @@ int prepare_scratch(struct dlbuf_prepare *p)
 		if (i >= p->source.ncomponents)
 			continue;
 		for (uint32_t j = 0; j < (p->width + 7) / 8 * 8; j++)
-			p->places[i][j] = p->x[c->fine].first[j] * step_of(p, c);
+			p->places[i][j] = p->x[c->fine].first[j] * c->step;
 		p->shuffles[i] = (uint8_t *)at + row;
 		if (!find_shuffles(p->places[i], (p->width + 7) / 8 * 8,
 				   paired(&p->source, i) ? 3 : c->step, p->shuffles[i]))
@@ -325,19 +336,27 @@ static void make_finite(float *row, uint32_t n)
 	}
 }
 
-/* The values of a plane's row. The memory may be uncached, so it is read once, in order. */
+/*
+ * The values of a plane's row, in the place of one before `oldest` if it is not there yet. The
+ * memory may be uncached, so it is read once, in order.
+ */
 static const void *fetch(const struct dlbuf_prepare *p, const struct band *b, uint32_t plane,
-			 const void *data, int64_t pitch, int64_t row)
+			 const void *data, int64_t pitch, int64_t row, int64_t oldest)
 {
 	const struct ring *r = &p->rings[plane];
-	uint32_t slot = (uint32_t)(row % r->slots);
-	char *dst = b->rows[plane] + slot * r->bytes;
-	uint32_t value = value_bytes(p->source.sample);
+	int64_t *held = b->held[plane];
+	uint32_t value = value_bytes(p->source.sample), slot = 0;
 	const char *from = (const char *)data + row * pitch + (size_t)r->begin * value;
+	char *dst;
 
-	if (b->held[plane][slot] == row)
-		return dst;
-	b->held[plane][slot] = row;
+	for (uint32_t i = 0; i < r->slots; i++) {
+		if (held[i] == row)
+			return b->rows[plane] + i * r->bytes;
+		if (held[i] < oldest)
+			slot = i;
+	}
+	held[slot] = row;
+	dst = b->rows[plane] + slot * r->bytes;
 	if (p->source.mosaic) {
 		demosaic(p, (float *)dst, data, pitch, row);
 	} else if (p->source.group.words) {
@@ -350,83 +369,102 @@ static const void *fetch(const struct dlbuf_prepare *p, const struct band *b, ui
 	} else if (p->source.sample == SAMPLE_F16) {
 		halves((float *)dst, (const uint16_t *)(const void *)from, r->n);
 	} else {
-		memcpy(r->planar ? b->fetched : dst, from, (size_t)r->n * value);
-	}
-	for (uint32_t i = 0; i < p->source.ncomponents && r->planar; i++) {
-		const struct component *c = &p->source.components[i];
-		const struct axis *x = &p->x[c->fine];
-		size_t at = c->first + (size_t)x->low * c->step - r->begin;
-
-		if (c->plane == plane)
-			p->kernels->split((float *)(void *)dst + p->runs[i],
-					  (const char *)b->fetched + at * value, x->high - x->low,
-					  c->step, p->source.sample, p->source.shift);
+		memcpy(dst, from, (size_t)r->n * value);
 	}
 	if (p->source.sample >= SAMPLE_F16)
 		make_finite((float *)dst, r->n);
 	return dst;
 }
 
-/* The components of one plane, for output row y. */
-static void plane_row(const struct dlbuf_prepare *p, const struct band *b, uint32_t plane,
-		      const void *data, int64_t pitch, uint32_t y)
+/* The components of one plane, for n output rows from y on, which are at most a block. */
+static void block_rows(const struct dlbuf_prepare *p, const struct band *b, uint32_t plane,
+		       const void *data, int64_t pitch, uint32_t y, uint32_t n)
+{
+	const struct source *s = &p->source;
+	const struct ring *r = &p->rings[plane];
+	const struct axis *axis = &p->y[r->axis];
+	size_t padded = (axis->n + 7) & ~7u;
+	const void *any = NULL;
+	int64_t last = -1;
+	struct block block = {
+		.rows = b->window, .taps = axis->taps, .weights = b->weights,
+		.step = (axis->taps + 7) & ~(size_t)7, .strip = b->strip,
+		.sample = s->floats ? SAMPLE_F32 : s->sample, .shift = s->shift,
+	};
+
+	for (uint32_t j = 0; j < p->block; j++) {
+		/* There may be less rows than lanes: the last one again. */
+		uint32_t i = y + (j < n ? j : n - 1);
+		int64_t first = axis->first[i];
+
+		for (uint32_t k = 0; k < axis->taps; k++) {
+			if (first + k <= last)
+				continue;
+			last = first + k;
+			b->window[block.nrows++] = NULL;
+		}
+		block.first[j] = block.nrows - axis->taps;
+		memset(b->weights + j * block.step, 0, block.step * sizeof(float));
+		for (uint32_t k = 0; k < axis->taps; k++) {
+			const void **at = &b->window[block.first[j] + k];
+
+			b->weights[j * block.step + k] = axis->weights[k * padded + i];
+			if (!*at && axis->weights[k * padded + i])
+				any = *at = fetch(p, b, plane, data, pitch, first + k, axis->first[y]);
+		}
+	}
+	/* In the place of a row that is not needed: one that is, times 0. */
+	for (uint32_t i = 0; i < block.nrows; i++)
+		b->window[i] = b->window[i] ? b->window[i] : any;
+	p->kernels->blend(b->blended, r->n, &block);
+	for (uint32_t i = 0; i < s->ncomponents; i++) {
+		const struct component *c = &s->components[i];
+		const float *values = b->blended +
+			((int64_t)c->first - r->begin) * p->kernels->lanes;
+
+		if (c->plane == plane)
+			p->kernels->scale(b->in[i], p->row, &p->x[c->fine], p->places[i],
+					  values, c->step);
+	}
+}
+
+/* The components of one plane that are sums of samples, for output row y, to row j of `in`. */
+static void direct_row(const struct dlbuf_prepare *p, const struct band *b, uint32_t plane,
+		       const void *data, int64_t pitch, uint32_t y, uint32_t j)
 {
 	const struct prepare_kernels *k = p->kernels;
 	const struct source *s = &p->source;
 	const struct ring *r = &p->rings[plane];
 	const struct axis *axis = &p->y[r->axis];
 	uint32_t padded = (axis->n + 7) & ~7u, nrows = 0;
-	const void **rows = b->window;
-	float *weights = b->weights;
-	/* A sample whose weight is 0 does not count; a product could be NaN. */
-	bool numbers = s->sample < SAMPLE_F16;
+	size_t to = j * p->row;
+	const char *rows[2] = { NULL };
+	float below = 0;
 
 	for (uint32_t i = 0; i < axis->taps; i++) {
 		float w = axis->weights[(size_t)i * padded + y];
 
 		if (!w)
 			continue;
-		rows[nrows] = fetch(p, b, plane, data, pitch, axis->first[y] + i);
-		weights[nrows++] = w;
+		below = nrows ? w : 0;
+		rows[nrows++] = fetch(p, b, plane, data, pitch, axis->first[y] + i, axis->first[y]);
 	}
-	if (!r->direct)
-		k->blend(b->blended, r->values, rows, weights, nrows,
-			 r->floats ? SAMPLE_F32 : s->sample, s->shift);
 	for (uint32_t i = 0; i < s->ncomponents; i++) {
 		const struct component *c = &s->components[i];
 		const struct axis *x = &p->x[c->fine];
-		int64_t at = r->planar ? (int64_t)p->runs[i] - x->low : (int64_t)c->first - r->begin;
-		int32_t step = step_of(p, c);
 		bool pair = paired(s, i), swapped = pair && c[1].first < c->first;
-		float *dst = b->in[i + swapped], *dst2 = pair ? b->in[i + !swapped] : NULL;
-		float below = nrows > 1 ? weights[1] : 0;
-		const void *two[2] = { NULL };
+		int64_t at = ((int64_t)c->first - r->begin - swapped) * value_bytes(s->sample);
+		float *dst = b->in[i + swapped] + to, *dst2 = pair ? b->in[i + !swapped] + to : NULL;
+		const void *two[2] = { rows[0] + at, rows[1] ? rows[1] + at : NULL };
 
 		if (c->plane != plane)
 			continue;
-		if (!r->direct && x->stride && numbers) {
-			const float *row = b->blended + at;
-
-			if (step > 1) {
-				k->pick(b->picked, row + (size_t)x->low * c->step, x->high - x->low,
-					step);
-				row = b->picked - x->low;
-			}
-			k->scale_wide(b->in[i], x, row);
-		} else if (!r->direct) {
-			k->scale(b->in[i], x, p->places[i], b->blended + at, step);
-		} else {
-			for (uint32_t j = 0; j < nrows && j < 2; j++)
-				two[j] = (const char *)rows[j] +
-					(at - swapped) * value_bytes(s->sample);
-			if (s->sample == SAMPLE_U8)
-				k->bilinear(dst, dst2, x, p->places[i], p->shuffles[i], two[0], two[1],
-					    below, c->step);
-			else
-				k->bilinear_words(dst, dst2, x, p->places[i], two[0], two[1], below,
-						  s->shift);
-			i += pair;
-		}
+		if (s->sample == SAMPLE_U8)
+			k->bilinear(dst, dst2, x, p->places[i], p->shuffles[i], two[0], two[1], below,
+				    c->step);
+		else
+			k->bilinear_words(dst, dst2, x, p->places[i], two[0], two[1], below, s->shift);
+		i += pair;
 	}
 }
 
@@ -503,24 +541,47 @@ struct work {
 	const struct image *image;
 };
 
+/* Row j of `in` becomes output row y of the tensor. */
+static void store_row(const struct dlbuf_prepare *p, const struct band *b,
+		      const struct image *image, uint32_t y, uint32_t j)
+{
+	const struct steps *st = &image->steps;
+	bool odd = p->info.turn % 2;
+	uint32_t w = odd ? p->height : p->width, h = odd ? p->width : p->height;
+	uint32_t x0 = p->info.left > 0 ? p->info.left : 0, y0 = p->info.top > 0 ? p->info.top : 0;
+	/* Steps from one output to the next, before the turn. */
+	int64_t sx = p->back_x ? -st->x : st->x, sy = p->back_y ? -st->y : st->y;
+	int64_t along = odd ? sy : sx, across = odd ? sx : sy;
+	int64_t at = (x0 + (p->back_x ? w - 1 : 0)) * st->x + (y0 + (p->back_y ? h - 1 : 0)) * st->y +
+		y * across;
+	bool plain = p->store == STORE_F32 && along == 1;
+	bool pixels = along == 3 && st->channel == 1 && p->nout == 3;
+	uint32_t bytes = store_bytes(p->store);
+	const float *in[3];
+	float *out[3];
+
+	for (uint32_t c = 0; c < 3; c++) {
+		in[c] = b->in[c] + j * p->row;
+		out[c] = !plain ? b->out[c] : (float *)(void *)image->data + at + c * st->channel;
+	}
+	p->kernels->colours(out, p->nout, in, p->source.ncomponents, p->width, &p->values);
+	if (pixels)
+		p->kernels->interleave(image->data + at * bytes, (const float *const *)b->out,
+				       p->width, p->store, p->zero_point);
+	for (uint32_t c = 0; c < p->nout && !plain && !pixels; c++)
+		store(p, b, image->data + (at + c * st->channel) * bytes, along, b->out[c], p->width);
+}
+
 static void band_run(const void *data, uint32_t index)
 {
 	const struct work *work = data;
 	const struct dlbuf_prepare *p = work->p;
 	const struct image *image = work->image;
 	const struct band *b = &p->bands[index];
-	const struct prepare_kernels *k = p->kernels;
-	const struct steps *st = &image->steps;
 	bool odd = p->info.turn % 2;
 	uint32_t w = odd ? p->height : p->width, h = odd ? p->width : p->height;
 	uint32_t x0 = p->info.left > 0 ? p->info.left : 0, y0 = p->info.top > 0 ? p->info.top : 0;
-	uint32_t bytes = store_bytes(p->store), end = band_begin(p, b + 1, p->height);
-	/* Steps from one output to the next, before the turn. */
-	int64_t sx = p->back_x ? -st->x : st->x, sy = p->back_y ? -st->y : st->y;
-	int64_t base = (x0 + (p->back_x ? w - 1 : 0)) * st->x + (y0 + (p->back_y ? h - 1 : 0)) * st->y;
-	int64_t along = odd ? sy : sx, across = odd ? sx : sy;
-	bool plain = p->store == STORE_F32 && along == 1;
-	bool pixels = along == 3 && st->channel == 1 && p->nout == 3;
+	uint32_t end = band_begin(p, b + 1, p->height);
 
 	for (uint32_t i = 0; i < p->source.nplanes; i++)
 		for (uint32_t j = 0; j < p->rings[i].slots; j++)
@@ -529,24 +590,18 @@ static void band_run(const void *data, uint32_t index)
 	fill(p, b, image, 0, y0 + h, p->info.width, p->info.height - y0 - h);
 	fill(p, b, image, 0, y0, x0, h);
 	fill(p, b, image, x0 + w, y0, p->info.width - x0 - w, h);
-	for (uint32_t y = band_begin(p, b, p->height); y < end; y++) {
-		float *out[3];
-
-		for (uint32_t i = 0; i < p->source.nplanes; i++)
-			if (p->rings[i].slots)
-				plane_row(p, b, i, work->planes[i], work->pitches[i], y);
-		for (uint32_t c = 0; c < p->nout; c++)
-			out[c] = !plain ? b->out[c] : (float *)(void *)image->data + base +
-				c * st->channel + y * across;
-		k->colours(out, p->nout, (const float *const *)b->in, p->source.ncomponents,
-			   p->width, &p->values);
-		if (pixels)
-			k->interleave(image->data + (base + y * across) * bytes,
-				      (const float *const *)b->out, p->width, p->store,
-				      p->zero_point);
-		for (uint32_t c = 0; c < p->nout && !plain && !pixels; c++)
-			store(p, b, image->data + (base + c * st->channel + y * across) * bytes,
-			      along, b->out[c], p->width);
+	for (uint32_t y = band_begin(p, b, p->height), n; y < end; y += n) {
+		n = end - y < p->block ? end - y : p->block;
+		for (uint32_t i = 0; i < p->source.nplanes; i++) {
+			if (!p->rings[i].slots)
+				continue;
+			if (!p->rings[i].direct)
+				block_rows(p, b, i, work->planes[i], work->pitches[i], y, n);
+			for (uint32_t j = 0; j < n && p->rings[i].direct; j++)
+				direct_row(p, b, i, work->planes[i], work->pitches[i], y + j, j);
+		}
+		for (uint32_t j = 0; j < n; j++)
+			store_row(p, b, image, y + j, j);
 	}
 }
 

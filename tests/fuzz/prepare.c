@@ -404,6 +404,7 @@ static void check_values(struct choice *c, struct dlbuf_prepare *plan, struct pl
 		scaled_make(&components[i], &c->scene, i, &c->r.o, &plan->info);
 	for (int plain = 1; plain >= 0; plain--) {
 		plan->kernels = plain ? &prepare_kernels : prepare_choose();
+		prepare_scratch(plan);
 		CHECK(!dlbuf_prepare_tensors(plan, planes->list, c->scene.nplanes, &t->t, index, 0));
 		target_take(t, index, image);
 		CHECK(untouched(t));

@@ -702,8 +702,10 @@ static int compare(const struct run *r, double *worst)
 	for (int plain = 0; plain < 2 && !wrong; plain++) {
 		if (plain && plan->kernels == &prepare_kernels)
 			break;
-		if (plain)
+		if (plain) {
 			plan->kernels = &prepare_kernels;
+			CHECK(!prepare_scratch(plan));
+		}
 		memset(data, 0x5a, 3 * image);
 		if (dlbuf_prepare_tensors(plan, planes.list, s.nplanes, &out, 1, 0)) {
 			ktap_note(NULL, 0, "%s: %s", r->l->name, dlbuf_last_error());
