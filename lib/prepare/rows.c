@@ -134,9 +134,9 @@ static size_t band_init(const struct dlbuf_prepare *p, struct band *b, uintptr_t
 	b->strip = (float *)at;
 	at += p->block > 1 ? (slots + 7) * PREPARE_STRIP * sizeof(float) : 0;
 	b->weights = (float *)at;
-	at += p->block * (slots + 7) * sizeof(float);
+	at += aligned(p->block * (slots + 7) * sizeof(float));
 	b->blended = (float *)at;
-	at += (widest + 8) * p->kernels->lanes * sizeof(float);
+	at += aligned((widest + 8) * p->kernels->lanes * sizeof(float));
 	b->converted = (void *)at;
 	at += row;
 	b->fetched = (void *)at;
