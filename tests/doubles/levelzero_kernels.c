@@ -114,12 +114,13 @@ ze_result_t zeCommandListAppendLaunchKernel(ze_command_list_handle_t handle,
 	LIVE(list, l, handle, FAKE_LIST)
 	LIVE(kernel, k, of, FAKE_KERNEL)
 	if (k->set != (1u << NARGS) - 1 || !k->group[0] || !groups->groupCountX ||
-	    !groups->groupCountY || groups->groupCountZ != 1 || signal || n)
+	    !groups->groupCountY || !groups->groupCountZ || signal || n)
 		return end(refuse(ZE_RESULT_ERROR_INVALID_ARGUMENT,
 				  "arguments, groups or events"));
 	job.kernel = launch = calloc(1, sizeof(*launch));
 	launch->across = groups->groupCountX * k->group[0];
 	launch->down = groups->groupCountY * k->group[1];
+	launch->images = groups->groupCountZ;
 	memcpy(launch->run, k->run, sizeof(k->run));
 	for (unsigned int i = 0; i < PREPARE_BUFFERS; i++) {
 		struct range *r = list_uses(l, k->buffers[i], i == 3);

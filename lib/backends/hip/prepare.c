@@ -18,6 +18,7 @@ static const char source[] =
 	"#define RINT(f) __builtin_rintf(f)\n"
 	"#define ITEM_X (blockIdx.x * blockDim.x + threadIdx.x)\n"
 	"#define ITEM_Y (blockIdx.y * blockDim.y + threadIdx.y)\n"
+	"#define ITEM_Z blockIdx.z\n"
 #define PROGRAM(...) #__VA_ARGS__
 #include "../../prepare/kernel.h"
 	;
@@ -147,8 +148,8 @@ int hip_kernel_launch(struct queue_device *dev, void *kernel, void *stream,
 			      &l.run };
 
 	return HIP_DO(dev, ModuleLaunchKernel, kernel, (l.width + ACROSS - 1) / ACROSS,
-		      (l.height + DOWN - 1) / DOWN, 1, ACROSS, DOWN, 1, 0, stream, arguments,
-		      NULL);
+		      (l.height + DOWN - 1) / DOWN, l.images, ACROSS, DOWN, 1, 0, stream,
+		      arguments, NULL);
 }
 
 void hip_kernel_free(struct queue_device *base)

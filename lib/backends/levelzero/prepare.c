@@ -64,7 +64,7 @@ int levelzero_kernel_launch(struct queue_device *dev, void *kernel, void *stream
 	const uintptr_t buffers[] = { l->sources[0], l->sources[1], l->sources[2], l->out,
 				      l->tables };
 	const ze_group_count_t groups = { (l->width + SIDE - 1) / SIDE,
-					  (l->height + SIDE - 1) / SIDE, 1 };
+					  (l->height + SIDE - 1) / SIDE, l->images };
 	int ret = 0;
 
 	for (uint32_t i = 0; i < ARRAY_SIZE(buffers) && !ret; i++)

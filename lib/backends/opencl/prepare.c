@@ -20,6 +20,7 @@ static const char source[] =
 	"#define RINT rint\n"
 	"#define ITEM_X ((uint)get_global_id(0))\n"
 	"#define ITEM_Y ((uint)get_global_id(1))\n"
+	"#define ITEM_Z ((uint)get_group_id(2))\n"
 #define PROGRAM(...) #__VA_ARGS__
 #include "../../prepare/kernel.h"
 	;
@@ -88,8 +89,8 @@ int opencl_kernel_launch(struct queue_device *dev, void *kernel, void *stream,
 	const uintptr_t buffers[] = { l->sources[0], l->sources[1], l->sources[2], l->out,
 				      l->tables };
 	const size_t items[] = { ((size_t)l->width + SIDE - 1) / SIDE * SIDE,
-				 ((size_t)l->height + SIDE - 1) / SIDE * SIDE };
-	const size_t group[] = { SIDE, SIDE };
+				 ((size_t)l->height + SIDE - 1) / SIDE * SIDE, l->images };
+	const size_t group[] = { SIDE, SIDE, 1 };
 	int ret = 0;
 
 	for (cl_uint i = 0; i < ARRAY_SIZE(buffers) && !ret; i++)
@@ -97,6 +98,6 @@ int opencl_kernel_launch(struct queue_device *dev, void *kernel, void *stream,
 	if (!ret)
 		ret = OPENCL_DO(dev, SetKernelArg, kernel, ARRAY_SIZE(buffers), sizeof(l->run),
 				&l->run);
-	return ret ? ret : OPENCL_DO(dev, EnqueueNDRangeKernel, stream, kernel, 2, NULL, items,
+	return ret ? ret : OPENCL_DO(dev, EnqueueNDRangeKernel, stream, kernel, 3, NULL, items,
 				     group, 0, NULL, NULL);
 }
