@@ -63,7 +63,8 @@ TEST(crops_that_are_far_apart)
 		{ SIDE * SIDE, 1 }, { 1 << 28, 2 }, { (1 << 28) + 1, 3 }, { 1 << 29, 3 },
 		{ -SIDE * SIDE, 1 }, { -(1 << 28), 2 },
 	};
-	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = SIDE, .height = SIDE, .channels = DLBUF_CHANNELS_GREY);
+	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = SIDE, .height = SIDE,
+		   .channels = DLBUF_CHANNELS_GREY);
 	DLTensor layout = { .ndim = 4, .dtype = { kDLFloat, 32, 1 },
 		.shape = (int64_t[]){ CROPS, 1, SIDE, SIDE } };
 	struct dlbuf_frame frame = PICTURE(64, 16, DLBUF_FOURCC('G', 'R', 'E', 'Y'),

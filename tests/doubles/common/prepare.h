@@ -19,8 +19,9 @@ const char *prepare_check(uint8_t *const buffers[PREPARE_BUFFERS],
 			  const size_t bytes[PREPARE_BUFFERS], const void *run, uint32_t images);
 
 /*
- * Runs it for so many items of each image. buffers: of three planes, the tensor and the tables; run: the last
- * argument. The caller has checked that they are mapped. Whoever calls it holds the lock.
+ * Runs it for so many items of each image. buffers: of three planes, the tensor and the tables;
+ * run: the last argument. The caller has checked that they are mapped. Whoever calls it holds
+ * the lock.
  */
 void prepare_kernel(uint8_t *const buffers[PREPARE_BUFFERS], const void *run, uint32_t items_x,
 		    uint32_t items_y, uint32_t images);
