@@ -35,12 +35,12 @@ cl_program CL_API_CALL clCreateProgramWithSource(cl_context handle, cl_uint n, c
 	context = live(handle, FAKE_CONTEXT);
 	if (!context)
 		result = refuse(CL_INVALID_CONTEXT, "no live context");
-	else if (n != 1 || !texts || !texts[0] || lengths)
-		result = refuse(CL_INVALID_VALUE, "not one text");
+	else if (n != 2 || !texts || !texts[0] || !texts[1] || lengths)
+		result = refuse(CL_INVALID_VALUE, "not two texts");
 	if (!result) {
 		p = make_counted(FAKE_PROGRAM, sizeof(*p), context);
 		group = strstr(texts[0], "reqd_work_group_size");
-		p->right = strstr(texts[0], prepare_text) && group &&
+		p->right = !strcmp(texts[1], prepare_text) && group &&
 			   sscanf(group, "reqd_work_group_size(%u, %u, %u)", &p->group[0],
 				  &p->group[1], &p->group[2]) == 3;
 	}
