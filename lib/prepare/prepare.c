@@ -364,7 +364,7 @@ static int run_on_device(struct dlbuf_prepare *c, DLManagedTensorVersioned *cons
 	uint32_t room = b->n < TOGETHER ? b->n : TOGETHER, k;
 	struct program_job one = { .program = NULL }, *jobs = &one;
 	const char *first = NULL;
-	struct image image = { NULL };
+	struct image image = { .data = NULL };
 	char why[512];
 	int ret = check_batch(c, b, px);
 
