@@ -281,9 +281,9 @@ struct dlbuf_crop {
  * Prepares several parts of a frame: image index + i of the tensor becomes crop i, by the
  * plan's options but for its own crop. For second models, which look at each detection of a
  * first, and for tiles. The frame is imported and waited for once. All crops are checked
- * before one is written, but an image can be written before -ENOMEM. On Vulkan 64 crops are
- * one piece of work, on other devices each is; its tables are computed and loaded by the
- * call, which after a failure waits for the work before.
+ * before one is written, but an image can be written before -ENOMEM. On a device 64 crops, or
+ * those within 1 GiB of the tensor, are one piece of work; its tables are computed and loaded
+ * by the call, which after a failure waits for the work before.
  *
  * infos may be NULL, or has room for n; infos[0].size is the size of each, and the others'
  * are set. After a failure what is in it means nothing. crops, infos, frame's fds and out are

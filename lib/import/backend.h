@@ -252,9 +252,9 @@ struct backend {
 	void (*program_drop)(void *program);
 
 	/*
-	 * Loads n programs and runs each once, in one piece of work, as program_run() with the
-	 * brackets of the first, which all have. Optional: without it each program is loaded
-	 * and run by itself.
+	 * Loads n programs and runs each once, in one piece of work, as program_run(). The runs
+	 * differ in the image of the tensor alone: these are as far apart each, and within 1 GiB
+	 * and an image. Required with program_load().
 	 */
 	int (*program_run_all)(struct dlbuf_device *dev, const struct program_job *jobs,
 			       uint32_t n, int fence, int *done);

@@ -9,7 +9,8 @@
  *	GLOBAL				of pointers to the device's memory
  *	AS_FLOAT(bits), AS_UINT(f)	the same 32 bits as the other type
  *	RINT(f)				rounded half to even
- *	ITEM_X, ITEM_Y			the pixel of the tensor
+ *	ITEM_X, ITEM_Y			the pixel of an image
+ *	ITEM_Z				the image
  *
  * A backend's prepare.comp is the same in GLSL.
  */
@@ -27,10 +28,13 @@ struct program {
 	float matrix[12], low[3], high[3], pad[3];
 };
 
-/* Places are bytes behind the pointers, modulo 2^32. */
+/*
+ * Places are bytes behind the pointers, modulo 2^32. Each image has a program, `words` behind that
+ * of the image before it.
+ */
 struct run {
 	uint at[3], pitches[3];
-	uint to, step_x, step_y, step_channel;
+	uint to, step_x, step_y, step_channel, step_image, words;
 };
 
 FUNCTION float sample(GLOBAL const uchar *p, uint bits, uint shift, uint mask)
@@ -103,9 +107,12 @@ FUNCTION void put(GLOBAL uchar *to, uint store, int zero_point, float f)
 
 KERNEL void prepare(GLOBAL const uchar *source0, GLOBAL const uchar *source1,
 		    GLOBAL const uchar *source2, GLOBAL uchar *tensor,
-		    GLOBAL const struct program *g, struct run run)
+		    GLOBAL const uint *programs, struct run run)
 {
+	GLOBAL const struct program *g =
+		(GLOBAL const struct program *)(programs + ITEM_Z * run.words);
 	uint tx = ITEM_X, ty = ITEM_Y, x = tx - g->left, y = ty - g->top, c;
+	uint to = run.to + tx * run.step_x + ty * run.step_y + ITEM_Z * run.step_image;
 	uint inside = x < g->across && y < g->down;
 	float v[3] = { 0, 0, 0 };
 
@@ -124,8 +131,7 @@ KERNEL void prepare(GLOBAL const uchar *source0, GLOBAL const uchar *source1,
 		float f = limited(m[0] * v[0] + m[1] * v[1] + m[2] * v[2] + m[3], g->low[c],
 				  g->high[c]);
 
-		put(tensor + (uint)(run.to + tx * run.step_x + ty * run.step_y +
-				    c * run.step_channel), g->store, g->zero_point,
+		put(tensor + (uint)(to + c * run.step_channel), g->store, g->zero_point,
 		    inside ? f : g->pad[c]);
 	}
 }

@@ -344,48 +344,52 @@ static int check_batch(struct dlbuf_prepare *p, const struct batch *b, const str
 #ifdef CONFIG_PREPARE_DEVICE
 /* As many crops are one piece of work: a device that computes longer may be taken for hung. */
 #define TOGETHER 64
+/* Bytes from the first to the last of them, which a device counts in 32 bits. */
+#define APART (1 << 30)
+
+static bool is_far(const char *a, const char *b)
+{
+	return a > b ? a - b > APART : b - a > APART;
+}
 
 /*
- * The plan's own crop is a run of its program. Others have programs of their own, which a device
- * loads and runs together if it can. After a failure the runs before it have ended when the
- * frame is given back.
+ * The plan's own crop is a run of its program. Others have programs of their own, which are
+ * loaded and run together. After a failure the runs before it have ended when the frame is
+ * given back.
  */
-static int run_on_device(struct dlbuf_prepare *c, void *program,
-			 DLManagedTensorVersioned *const planes[], uint32_t n,
-			 const struct pixels *px, const struct batch *b, uint64_t deadline_ns)
+static int run_on_device(struct dlbuf_prepare *c, DLManagedTensorVersioned *const planes[],
+			 uint32_t n, const struct pixels *px, const struct batch *b,
+			 uint64_t deadline_ns)
 {
-	const struct backend *backend = c->dev->backend;
-	bool pack = b->crops && backend->program_run_all;
-	uint32_t room = !pack ? 1 : b->n < TOGETHER ? b->n : TOGETHER;
+	uint32_t room = b->n < TOGETHER ? b->n : TOGETHER, k;
 	struct program_job one = { .program = NULL }, *jobs = &one;
-	struct image image;
+	const char *first = NULL;
+	struct image image = { .data = NULL };
 	char why[512];
 	int ret = check_batch(c, b, px);
 
-	if (!ret && pack)
+	if (!ret && b->crops)
 		jobs = sys_calloc(room, sizeof(*jobs));
 	if (!jobs)
 		return fail(-ENOMEM, "no memory for %u crops", room);
-	for (uint32_t i = 0; i < b->n && !ret; i += room) {
-		uint32_t k, count = b->n - i < room ? b->n - i : room;
-
-		for (k = 0; k < count && !ret; k++) {
+	for (uint32_t i = 0; i < b->n && !ret; i += k) {
+		for (k = 0; k < room && i + k < b->n && !ret; k++) {
 			ret = find_crop(c, b, i + k, &image);
+			if (!ret && k && is_far(first, image.data))
+				break;
+			first = k ? first : image.data;
 			if (!ret && b->crops)
-				ret = pack ? prepare_axes(c) : prepare_tables(c);
+				ret = prepare_axes(c);
 			if (!ret)
-				ret = prepare_job(c, pack, planes, n, px->planes, px->pitches,
+				ret = prepare_job(c, b->crops, planes, n, px->planes, px->pitches,
 						  b->out, &image, &jobs[k]);
 		}
 		if (!ret)
 			ret = prepare_run(c, planes, n, b->out, jobs, k, deadline_ns);
-		while (k--) {
-			free(jobs[k].program);
-			jobs[k].program = NULL;
+		for (uint32_t j = 0; j < k; j++) {
+			free(jobs[j].program);
+			jobs[j].program = NULL;
 		}
-		if (c->program != program)
-			backend->program_drop(c->program);
-		c->program = program;
 		if (ret && i) {
 			snprintf(why, sizeof(why), "%s", dlbuf_last_error());
 			dlbuf_device_drain(c->dev, 0);
@@ -413,7 +417,7 @@ static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[]
 		px.moves[i] = distance(planes[i], b->out);
 #ifdef CONFIG_PREPARE_DEVICE
 	if (!ret && p->program)
-		return run_on_device(c, p->program, planes, n, &px, b, deadline_ns);
+		return run_on_device(c, planes, n, &px, b, deadline_ns);
 #endif
 	if (!ret)
 		ret = check_batch(c, b, &px);

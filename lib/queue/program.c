@@ -18,6 +18,7 @@ struct queue_program {
 	struct queue_memory *tables;
 	void *stream, *kernel;
 	uint32_t width, height;
+	uint32_t words;			/* from a program to the next */
 	uint32_t value_bytes;
 };
 
@@ -35,8 +36,10 @@ void queue_program_free(struct queue_program *g)
 	free(g);
 }
 
-static int fill_tables(struct queue_memory *m, const void *from)
+/* The programs have as much room each. */
+static int fill_tables(struct queue_memory *m, const struct program_job *jobs, uint32_t n)
 {
+	size_t room = m->base.bytes / n;
 	const struct queue_ops *ops = m->dev->ops;
 	int ret = ops->alloc(m);
 
@@ -44,7 +47,8 @@ static int fill_tables(struct queue_memory *m, const void *from)
 		ret = ops->alloc_host(m->dev, m->base.bytes, &m->staging, NULL);
 	if (ret)
 		return ret;
-	memcpy(m->staging, from, m->base.bytes);
+	for (uint32_t i = 0; i < n; i++)
+		memcpy((char *)m->staging + i * room, jobs[i].program, jobs[i].bytes);
 	ret = queue_copy_now(m, false);
 	/* After a failure the copy may still run, so it is freed with the tables. */
 	if (!ret)
@@ -52,21 +56,26 @@ static int fill_tables(struct queue_memory *m, const void *from)
 	return ret;
 }
 
-int queue_program_load(struct dlbuf_device *base, const struct program *p, size_t bytes,
-		       void **out)
+/* The programs of n images of one tensor. */
+static int load(struct dlbuf_device *base, const struct program_job *jobs, uint32_t n,
+		struct queue_program **out)
 {
 	struct queue_device *dev = queue_device_of(base);
 	struct queue_program *g = sys_calloc(1, sizeof(*g));
+	const struct program *p = jobs->program;
 	struct queue_scope scope;
+	size_t room = 0;
 	int ret;
 
 	if (!g)
 		return -ENOMEM;
+	for (uint32_t i = 0; i < n; i++)
+		room = jobs[i].bytes > room ? jobs[i].bytes : room;
 	*g = (struct queue_program){
-		.dev = dev, .width = p->width, .height = p->height,
+		.dev = dev, .width = p->width, .height = p->height, .words = room / 4,
 		.value_bytes = p->store <= STORE_I8 ? 1 : p->store == STORE_F32 ? 4 : 2,
 	};
-	g->tables = queue_memory_new(dev, bytes);
+	g->tables = queue_memory_new(dev, n * room);
 	if (!g->tables) {
 		free(g);
 		return -ENOMEM;
@@ -76,7 +85,7 @@ int queue_program_load(struct dlbuf_device *base, const struct program *p, size_
 	if (!ret) {
 		ret = dev->ops->kernel_create(dev, &g->kernel);
 		if (!ret)
-			ret = fill_tables(g->tables, p);
+			ret = fill_tables(g->tables, jobs, n);
 		if (!ret)
 			ret = dev->ops->stream_create(dev, &g->stream);
 		queue_leave(dev, &scope);
@@ -86,6 +95,14 @@ int queue_program_load(struct dlbuf_device *base, const struct program *p, size_
 	else
 		*out = g;
 	return ret;
+}
+
+int queue_program_load(struct dlbuf_device *dev, const struct program *p, size_t bytes,
+		       void **out)
+{
+	const struct program_job one = { .program = (struct program *)p, .bytes = bytes };
+
+	return load(dev, &one, 1, (struct queue_program **)out);
 }
 
 /* If no thread can be started that frees the program later, this waits for its runs. */
@@ -114,28 +131,34 @@ static int find_part(const struct queue_device *dev, const struct program_part *
 	return 0;
 }
 
-static int find_launch(const struct queue_program *g, const struct program_run *run,
+static int find_launch(const struct queue_program *g, const struct program_job *jobs, uint32_t n,
 		       struct queue_launch *l)
 {
+	const struct program_run *run = &jobs->run;
+	const struct program_part *last = &jobs[n - 1].run.out;
+	struct program_part out = run->out;
 	uint32_t bytes = g->value_bytes;
 	int ret = 0;
 
 	*l = (struct queue_launch){
-		.tables = g->tables->data, .width = g->width, .height = g->height,
+		.tables = g->tables->data, .width = g->width, .height = g->height, .images = n,
 		.run = { .step_x = run->step_x, .step_y = run->step_y,
-			 .step_channel = run->step_channel },
+			 .step_channel = run->step_channel, .words = g->words,
+			 .step_image = (uint32_t)(jobs[n > 1].run.out.at - out.at) },
 	};
+	out.low = last->low < out.low ? last->low : out.low;
+	out.high = last->high > out.high ? last->high : out.high;
 	for (int i = 0; i < 3 && !ret; i++) {
 		ret = find_part(g->dev, &run->sources[i], &l->sources[i], &l->run.at[i]);
 		l->run.pitches[i] = run->pitches[i];
 	}
 	if (!ret)
-		ret = find_part(g->dev, &run->out, &l->out, &l->run.to);
+		ret = find_part(g->dev, &out, &l->out, &l->run.to);
 	/* Strides are whole values, and dma-bufs begin with a page. */
 	if (!ret && ((g->dev->opaque ? 0 : l->out) + l->run.to) % bytes)
 		ret = fail(-EOPNOTSUPP, "%s writes values of %u bytes at multiples of that, and "
 			   "the tensor begins at byte %llu", g->dev->base.name, bytes,
-			   (unsigned long long)run->out.at);
+			   (unsigned long long)out.at);
 	return ret;
 }
 
@@ -207,19 +230,40 @@ static int run_on(struct queue_program *g, const struct program_run *run,
 	return ret;
 }
 
-int queue_program_run(void *program, const struct program_run *run, int fence, int *done)
+static int run_jobs(struct queue_program *g, const struct program_job *jobs, uint32_t n, int fence,
+		    int *done)
 {
-	struct queue_program *g = program;
 	struct queue_launch launch;
 	struct queue_scope scope;
-	int ret = find_launch(g, run, &launch);
+	int ret = find_launch(g, jobs, n, &launch);
 
 	*done = -1;
 	if (!ret)
 		ret = queue_enter(g->dev, &scope);
 	if (ret)
 		return ret;
-	ret = run_on(g, run, &launch, fence, done);
+	ret = run_on(g, &jobs->run, &launch, fence, done);
 	queue_leave(g->dev, &scope);
+	return ret;
+}
+
+int queue_program_run(void *program, const struct program_run *run, int fence, int *done)
+{
+	const struct program_job one = { .run = *run };
+
+	return run_jobs(program, &one, 1, fence, done);
+}
+
+int queue_program_run_all(struct dlbuf_device *dev, const struct program_job *jobs, uint32_t n,
+			  int fence, int *done)
+{
+	struct queue_program *g;
+	int ret = load(dev, jobs, n, &g);
+
+	*done = -1;
+	if (ret)
+		return ret;
+	ret = run_jobs(g, jobs, n, fence, done);
+	queue_program_drop(g);
 	return ret;
 }

@@ -37,16 +37,17 @@ struct queue_range {
 };
 
 /*
- * One run of lib/prepare/kernel.h, whose arguments these are, in the order of `sources`, `out`,
+ * A launch of lib/prepare/kernel.h, whose arguments these are, in the order of `sources`, `out`,
  * `tables`, `run`: addresses, or with dev->opaque handles.
  */
 struct queue_launch {
 	uintptr_t sources[3], out, tables;
 	struct {
 		uint32_t at[3], pitches[3];
-		uint32_t to, step_x, step_y, step_channel;
+		uint32_t to, step_x, step_y, step_channel, step_image, words;
 	} run;
-	uint32_t width, height;		/* of the tensor; an item for each pixel, or more */
+	uint32_t width, height;		/* of an image; an item for each pixel, or more */
+	uint32_t images;
 };
 
 /* Changes made by enter(), for leave() to undo. */
@@ -597,6 +598,8 @@ int queue_end_on(struct queue_memory *m, uint32_t access, void *stream, int *fen
 int queue_program_load(struct dlbuf_device *dev, const struct program *p, size_t bytes,
 		       void **program);
 int queue_program_run(void *program, const struct program_run *run, int fence, int *done);
+int queue_program_run_all(struct dlbuf_device *dev, const struct program_job *jobs, uint32_t n,
+			  int fence, int *done);
 void queue_program_drop(void *program);
 
 /* With the tables, when nothing uses them any more. */
@@ -606,6 +609,7 @@ void queue_program_free(struct queue_program *program);
 #define QUEUE_PROGRAMS				\
 	.program_load = queue_program_load,	\
 	.program_run = queue_program_run,	\
+	.program_run_all = queue_program_run_all, \
 	.program_drop = queue_program_drop,
 
 /* ---------------------------------------------------------------- the engine's own

@@ -431,9 +431,11 @@ static bool all_others_asleep(void)
 	return idle;
 }
 
+/* Twice: one may wake another that was seen asleep, and sleep itself when it is looked at. */
 void cts_until_idle(const bool *over)
 {
-	UNTIL(__atomic_load_n(over, __ATOMIC_ACQUIRE) || all_others_asleep());
+	UNTIL(__atomic_load_n(over, __ATOMIC_ACQUIRE) ||
+	      (all_others_asleep() && all_others_asleep()));
 }
 
 void cts_until_polls(const pid_t *tid, const bool *over)

@@ -557,13 +557,13 @@ cuda_result cuLaunchKernel(cuda_function f, unsigned int gx, unsigned int gy, un
 			   unsigned int bx, unsigned int by, unsigned int bz,
 			   unsigned int shared, cuda_stream stream, void **params, void **extra)
 {
-	struct kernel_job k = { .across = gx * bx, .down = gy * by };
+	struct kernel_job k = { .across = gx * bx, .down = gy * by, .images = gz };
 	struct job job = { .run = job_kernel };
 
 	BEGIN_ON(stream, NEEDS_ALL)
 	OBJECT(object, module, f, FAKE_MODULE, CUABI_INVALID_HANDLE)
-	if (!gx || !gy || gy > 65535 || gz != 1 || !bx || !by || bx * by > 1024 || bz != 1 ||
-	    shared || extra || module->ctx != s->object.ctx)
+	if (!gx || !gy || gy > 65535 || !gz || gz > 65535 || !bx || !by || bx * by > 1024 ||
+	    bz != 1 || shared || extra || module->ctx != s->object.ctx)
 		return end(refuse(CUABI_INVALID_VALUE, "the grid, the block, or the context"));
 	for (size_t i = 0; i < PREPARE_BUFFERS; i++) {
 		cuda_pointer p = *(cuda_pointer *)params[i];

@@ -198,6 +198,7 @@ static void (*const destroy[FAKE_KINDS])(struct object *o) = {
 	[FAKE_EVENT_POOL] = unmake,
 	[FAKE_EVENT] = event_free,
 	[FAKE_MODULE] = unmake,
+	[FAKE_BUILD_LOG] = unmake,
 	[FAKE_KERNEL] = kernel_free,
 };
 
@@ -273,6 +274,9 @@ TABLE(CommandList, ze_command_list_dditable_t,
 TABLE(Module, ze_module_dditable_t,
       HAS(Create, zeModuleCreate)
       HAS(Destroy, zeModuleDestroy))
+TABLE(ModuleBuildLog, ze_module_build_log_dditable_t,
+      HAS(Destroy, zeModuleBuildLogDestroy)
+      HAS(GetString, zeModuleBuildLogGetString))
 TABLE(Kernel, ze_kernel_dditable_t,
       HAS(Create, zeKernelCreate)
       HAS(Destroy, zeKernelDestroy)
@@ -307,7 +311,6 @@ NOTHING(FabricVertexExp, ze_fabric_vertex_exp_dditable_t)
 NOTHING(Fence, ze_fence_dditable_t) NOTHING(Image, ze_image_dditable_t)
 NOTHING(ImageExp, ze_image_exp_dditable_t)
 NOTHING(KernelExp, ze_kernel_exp_dditable_t)
-NOTHING(ModuleBuildLog, ze_module_build_log_dditable_t)
 NOTHING(PhysicalMem, ze_physical_mem_dditable_t) NOTHING(Sampler, ze_sampler_dditable_t)
 NOTHING(VirtualMem, ze_virtual_mem_dditable_t)
 EMPTY(zet, CommandList) EMPTY(zet, Context) EMPTY(zet, Debug) EMPTY(zet, Device)

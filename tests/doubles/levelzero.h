@@ -37,6 +37,7 @@ enum fake_kind {
 	FAKE_DEVICE_MEMORY,
 	FAKE_HOST_MEMORY,	/* and what is mapped as such */
 	FAKE_MODULE,
+	FAKE_BUILD_LOG,
 	FAKE_KERNEL,
 	FAKE_LIST,
 	FAKE_EVENT_POOL,

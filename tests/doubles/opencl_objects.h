@@ -104,7 +104,7 @@ struct event {
 
 	enum progress (*run)(struct event *e);
 	struct memory *memories[5];
-	size_t offsets[2], bytes;
+	size_t offsets[3], bytes;
 	uint8_t *host;
 	uint8_t pattern[128];
 	size_t pattern_bytes;

@@ -11,7 +11,7 @@
 struct program {
 	struct counted c;
 	bool right, built;
-	unsigned int group[2];	/* of the source's kernel */
+	unsigned int group[3];	/* of the source's kernel */
 };
 
 struct kernel {
@@ -35,14 +35,14 @@ cl_program CL_API_CALL clCreateProgramWithSource(cl_context handle, cl_uint n, c
 	context = live(handle, FAKE_CONTEXT);
 	if (!context)
 		result = refuse(CL_INVALID_CONTEXT, "no live context");
-	else if (n != 1 || !texts || !texts[0] || lengths)
-		result = refuse(CL_INVALID_VALUE, "not one text");
+	else if (n != 2 || !texts || !texts[0] || !texts[1] || lengths)
+		result = refuse(CL_INVALID_VALUE, "not two texts");
 	if (!result) {
 		p = make_counted(FAKE_PROGRAM, sizeof(*p), context);
 		group = strstr(texts[0], "reqd_work_group_size");
-		p->right = strstr(texts[0], prepare_text) && group &&
-			   sscanf(group, "reqd_work_group_size(%u, %u", &p->group[0],
-				  &p->group[1]) == 2;
+		p->right = !strcmp(texts[1], prepare_text) && group &&
+			   sscanf(group, "reqd_work_group_size(%u, %u, %u)", &p->group[0],
+				  &p->group[1], &p->group[2]) == 3;
 	}
 	return end_make(p, result, errcode_ret);
 }
@@ -131,11 +131,11 @@ static enum progress run_kernel(struct event *e)
 		if (!buffers[i])
 			return JOB_DONE;
 	}
-	why = prepare_check(buffers, bytes, e->pattern);
+	why = prepare_check(buffers, bytes, e->pattern, e->offsets[2]);
 	if (why)
 		wrong("%s", why);
 	else
-		prepare_kernel(buffers, e->pattern, e->offsets[0], e->offsets[1]);
+		prepare_kernel(buffers, e->pattern, e->offsets[0], e->offsets[1], e->offsets[2]);
 	return JOB_DONE;
 }
 
@@ -148,9 +148,9 @@ clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel handle, cl_uint dims,
 	LIVE(kernel, k, handle, FAKE_KERNEL, CL_INVALID_KERNEL)
 	if (k->set != (1u << NARGS) - 1)
 		return end(refuse(CL_INVALID_KERNEL_ARGS, "not all arguments are set"));
-	if (dims != 2 || from || !items || !group)
-		return end(refuse(CL_INVALID_WORK_DIMENSION, "not two dimensions"));
-	for (int i = 0; i < 2; i++)
+	if (dims != 3 || from || !items || !group)
+		return end(refuse(CL_INVALID_WORK_DIMENSION, "not three dimensions"));
+	for (int i = 0; i < 3; i++)
 		if (!items[i] || group[i] != k->program->group[i] || items[i] % group[i])
 			return end(refuse(CL_INVALID_WORK_GROUP_SIZE, "the groups"));
 	COMMAND(e, queue, CL_COMMAND_NDRANGE_KERNEL, n, list)
@@ -160,8 +160,7 @@ clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel handle, cl_uint dims,
 		return end(command_drop(e, result));
 	/* The arguments are those of now. */
 	memcpy(e->pattern, k->run, sizeof(k->run));
-	e->offsets[0] = items[0];
-	e->offsets[1] = items[1];
+	memcpy(e->offsets, items, sizeof(e->offsets));
 	e->run = run_kernel;
 	return end(enqueue(e, out, false));
 }

@@ -447,16 +447,16 @@ static void prepare(const struct aql *p, const uint64_t *args)
 	for (int i = 0; i < PREPARE_BUFFERS; i++)
 		buffers[i] = cpu_to_end(args[i], 1, &bytes[i]);
 	/* hsa_kernel_dispatch_packet_t: workgroups of 32 x 8 x 1, the grid in items. */
-	if (p->pad != (8 << 16 | 32) || (p->words[0] & 0xffff) != 1 || p->words[1] >> 32 != 1)
+	if (p->pad != (8 << 16 | 32) || (p->words[0] & 0xffff) != 1)
 		unknown("workgroup", p->pad);
-	why = prepare_check(buffers, bytes, run);
+	why = prepare_check(buffers, bytes, run, p->words[1] >> 32);
 	if (why) {
 		fprintf(stderr, "drivers: prepare: %s\n", why);
 		unknown("kernel", p->words[3]);
 	}
 	/* Queues are threads here, and items are variables there. */
 	pthread_mutex_lock(&lock);
-	prepare_kernel(buffers, run, p->words[0] >> 32, (uint32_t)p->words[1]);
+	prepare_kernel(buffers, run, p->words[0] >> 32, (uint32_t)p->words[1], p->words[1] >> 32);
 	pthread_mutex_unlock(&lock);
 }
 

@@ -264,7 +264,7 @@ static void prepare(struct queue *q, const uint32_t *dw)
 	for (int i = 0; i < PREPARE_BUFFERS; i++)
 		buffers[i] = at(q, pair(i < 2 ? dw + 36 + 2 * i : arg + 2 * i - 4), 1);
 	pthread_mutex_lock(&one);
-	prepare_kernel(buffers, arg + 6, dw[7] * 8, dw[8] * 8);
+	prepare_kernel(buffers, arg + 6, dw[7] * 8, dw[8] * 8, dw[9]);
 	pthread_mutex_unlock(&one);
 }
 

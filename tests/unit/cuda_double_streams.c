@@ -111,7 +111,8 @@ RULES(kernels_have_rules, "")
 	cuda_module module;
 	cuda_function f;
 
-#define LAUNCH(gy, by) cu.LaunchKernel(f, 1, gy, 1, 32, by, 1, 0, s, args, NULL)
+#define LAUNCH(gy, by) LAUNCH_ALL(gy, by, 1)
+#define LAUNCH_ALL(gy, by, images) cu.LaunchKernel(f, 1, gy, images, 32, by, 1, 0, s, args, NULL)
 	WRONG(INVALID_PTX, cu.ModuleLoadData(&module, PTX("8.5")));
 	WRONG(INVALID_PTX, cu.ModuleLoadData(&module, ".version 4.2\n"));
 	OK(cu.ModuleLoadData(&module, PTX("4.2")));
@@ -123,6 +124,7 @@ RULES(kernels_have_rules, "")
 	OK(cux.MemcpyHtoD(d, "abcd", 4));
 	WRONG(INVALID_VALUE, LAUNCH(1, 33));
 	WRONG(INVALID_VALUE, LAUNCH(65536, 8));
+	WRONG(INVALID_VALUE, LAUNCH_ALL(1, 8, 65536));
 	args[2] = &nowhere;
 	WRONG(INVALID_VALUE, LAUNCH(1, 8));
 	args[2] = &d;
@@ -134,21 +136,34 @@ RULES(kernels_have_rules, "")
 	OK(cu.StreamSynchronize(s));
 	OK(cux.MemcpyDtoH(told, d, 20));
 	CHECK(!memcmp(told, "abcd", 4) && !memcmp(told + 16, "abcd", 4));
+	/* A second image by the same program. */
+	run[6] = 24;
+	run[10] = 4;
+	OK(LAUNCH_ALL(1, 8, 2));
+	OK(cu.StreamSynchronize(s));
+	OK(cux.MemcpyDtoH(told, d, 32));
+	CHECK(!memcmp(told + 24, "abcdabcd", 8));
 	/* Beyond the memory, and not aligned. */
 	run[0] = 61;
 	OK(LAUNCH(1, 8));
 	run[0] = 0;
 	run[6] = 61;
 	OK(LAUNCH(1, 8));
+	run[6] = 16;
+	run[11] = sizeof(head) / 4;
+	OK(LAUNCH_ALL(1, 8, 2));
+	run[6] = 56;
+	run[11] = 0;
+	OK(LAUNCH_ALL(1, 8, 3));
 	OK(cu.StreamSynchronize(s));
-	CHECK_EQ(fake->wrong, 2);
+	CHECK_EQ(fake->wrong, 4);
 	head.store = 4;
 	OK(cux.MemcpyHtoD(t, &head, sizeof(head)));
 	run[6] = 17;
 	run[7] = 4;
 	OK(LAUNCH(1, 8));
 	OK(cu.StreamSynchronize(s));
-	CHECK_EQ(fake->wrong, 3);
+	CHECK_EQ(fake->wrong, 5);
 	fake->wrong = 0;
 	OK(cu.MemFree(t));
 	OK(cu.ModuleUnload(module));

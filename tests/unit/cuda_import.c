@@ -9,6 +9,7 @@
 #ifdef CONFIG_BACKEND_CUDA
 #include <sys/socket.h>
 
+#include <dlbuf/prepare.h>
 #include <dlbuf/socket.h>
 
 #include "cuda_backend.h"
@@ -49,6 +50,64 @@ TEST(direct_is_compared_once)
 		end();
 	}
 }
+
+#ifdef CONFIG_PREPARE_CUDA
+/* A kernel counts bytes in 32 bits: crops that are far apart are several launches. */
+TEST(crops_that_are_far_apart)
+{
+	enum { SIDE = 8, CROPS = 3 };
+	static const struct {
+		int64_t step;		/* values */
+		unsigned int launches;
+	} rows[] = {
+		{ SIDE * SIDE, 1 }, { 1 << 28, 2 }, { (1 << 28) + 1, 3 }, { 1 << 29, 3 },
+		{ -SIDE * SIDE, 1 }, { -(1 << 28), 2 },
+	};
+	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = SIDE, .height = SIDE,
+		   .channels = DLBUF_CHANNELS_GREY);
+	DLTensor layout = { .ndim = 4, .dtype = { kDLFloat, 32, 1 },
+		.shape = (int64_t[]){ CROPS, 1, SIDE, SIDE } };
+	struct dlbuf_frame frame = PICTURE(64, 16, DLBUF_FOURCC('G', 'R', 'E', 'Y'),
+					   DLBUF_CODE_V4L2, 1, .planes = { { .pitch = 64 } });
+	int fd = memfd_create("sparse", MFD_CLOEXEC), from = memfd_create("frame", MFD_CLOEXEC);
+	struct dlbuf_crop crops[CROPS] = { { .x = 0 }, { 8, 0, 8, 8 }, { 16, 8, 8, 8 } };
+	uint8_t pixels[64 * 16];
+	float got[SIDE * SIDE];
+
+	memset(pixels, 51, sizeof(pixels));
+	frame.planes[0].fd = from;
+	REQUIRE(!ftruncate(from, IMPORT_BYTES) && pwrite(from, pixels, sizeof(pixels), 0) > 0);
+	REQUIRE(!ftruncate(fd, (8 * (off_t)rows[3].step + IMPORT_BYTES)));
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		DLManagedTensorVersioned *out = NULL;
+		struct dlbuf_prepare *plan = NULL;
+		struct dlbuf_device *dev;
+
+		begin("thor,memfds");
+		dev = open_ok();
+		layout.strides = (int64_t[]){ rows[i].step, SIDE * SIDE, SIDE, 1 };
+		layout.byte_offset = rows[i].step < 0 ? (uint64_t)(-8 * rows[i].step) : 0;
+		REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &out));
+		REQUIRE_OK(dlbuf_prepare_create(dev, &frame, &opts, &plan));
+		watch("cuLaunchKernel");
+		CHECK_OK(dlbuf_prepare_crops(plan, &frame, crops, CROPS, out, 0, 0, NULL));
+		CHECK_EQ(seen, rows[i].launches);
+		for (int k = 0; k < CROPS; k++) {
+			CHECK(pread(fd, got, sizeof(got), (off_t)layout.byte_offset +
+				    4 * k * rows[i].step) == sizeof(got));
+			CHECK(got[0] > .199f && got[0] < .201f && got[SIDE * SIDE - 1] == got[0]);
+		}
+		dlbuf_prepare_destroy(plan);
+		out->deleter(out);
+		dlbuf_device_close(dev);
+		end();
+		/* The next one begins with zeros. */
+		REQUIRE(!ftruncate(fd, 0) && !ftruncate(fd, 8 * (off_t)rows[3].step + IMPORT_BYTES));
+	}
+	close(fd);
+	close(from);
+}
+#endif
 
 /* ---------------------------------------------------------------- host */
 

@@ -9,6 +9,7 @@
 #ifdef CONFIG_BACKEND_LEVELZERO
 #include "levelzero_backend.h"
 #include "dmabuf/memory.h"
+#include <dlbuf/prepare.h>
 
 /* ---------------------------------------------------------------- contexts */
 
@@ -64,6 +65,47 @@ TEST(lost_at_the_end)
 	dlbuf_device_close(dev);
 	end();
 }
+
+/* ---------------------------------------------------------------- kernels */
+
+#ifdef CONFIG_PREPARE_LEVELZERO
+/* A module that the driver does not build; and one that it does, which has a log, too. */
+TEST(preparation)
+{
+	static const struct {
+		const char *failing;
+		ze_result_t result;
+		int ret;
+		const char *why;
+	} rows[] = {
+		{ "zeModuleCreate", ZE_RESULT_ERROR_MODULE_BUILD_FAILURE, -EOPNOTSUPP,
+		  "(0x70000004), the kernel does not compile: error: the double was told so" },
+		{ "zeKernelCreate", ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY, -ENOMEM, "zeKernelCreate" },
+		{ .ret = 0 },
+	};
+	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = 8, .height = 8);
+	struct dlbuf_frame frame = PICTURE(64, 48, DLBUF_FOURCC('G', 'R', 'E', 'Y'),
+					   DLBUF_CODE_V4L2, 1);
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct dlbuf_prepare *plan = NULL;
+		struct dlbuf_device *dev;
+
+		begin("");
+		dev = open_ok();
+		if (rows[i].failing)
+			break_call(rows[i].failing, (int)rows[i].result, 0);
+		CHECK_EQ(dlbuf_prepare_create(dev, &frame, &opts, &plan), rows[i].ret);
+		if (rows[i].why)
+			CHECK_SAYS(rows[i].why);
+		heal();
+		CHECK_EQ(fake->live[FAKE_BUILD_LOG], 0);
+		dlbuf_prepare_destroy(plan);
+		dlbuf_device_close(dev);
+		end();
+	}
+}
+#endif
 
 /* ---------------------------------------------------------------- paths */
 

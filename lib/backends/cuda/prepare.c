@@ -47,8 +47,8 @@ int cuda_kernel_launch(struct queue_device *dev, void *kernel, void *stream,
 			      &l.run };
 
 	return CUDA_DO(dev, LaunchKernel, kernel, (l.width + ACROSS - 1) / ACROSS,
-		       (l.height + DOWN - 1) / DOWN, 1, ACROSS, DOWN, 1, 0, stream, arguments,
-		       NULL);
+		       (l.height + DOWN - 1) / DOWN, l.images, ACROSS, DOWN, 1, 0, stream,
+		       arguments, NULL);
 }
 
 void cuda_kernel_free(struct queue_device *base)

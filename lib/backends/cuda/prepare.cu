@@ -14,5 +14,6 @@
 		 __nvvm_read_ptx_sreg_tid_##x())
 #define ITEM_X ITEM(x)
 #define ITEM_Y ITEM(y)
+#define ITEM_Z __nvvm_read_ptx_sreg_ctaid_z()
 
 #include "../../prepare/kernel.h"

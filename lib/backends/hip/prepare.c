@@ -18,6 +18,10 @@ static const char source[] =
 	"#define RINT(f) __builtin_rintf(f)\n"
 	"#define ITEM_X (blockIdx.x * blockDim.x + threadIdx.x)\n"
 	"#define ITEM_Y (blockIdx.y * blockDim.y + threadIdx.y)\n"
+	"#define ITEM_Z blockIdx.z\n"
+	"#include \"kernel.h\"\n";
+/* The linker has it once, if OpenCL is built, too. */
+static const char *const kernel_text =
 #define PROGRAM(...) #__VA_ARGS__
 #include "../../prepare/kernel.h"
 	;
@@ -69,11 +73,12 @@ static int refused(const struct hiprtc_api *rtc, hiprtc_program program)
 /* *code is new, for free(). */
 static int compile(const struct hiprtc_api *rtc, const char *option, char **code)
 {
+	const char *text = kernel_text, *name = "kernel.h";
 	hiprtc_program program;
 	size_t bytes = 0;
 	int ret;
 
-	ret = HIPRTC_CALL(rtc, CreateProgram, &program, source, "prepare", 0, NULL, NULL);
+	ret = HIPRTC_CALL(rtc, CreateProgram, &program, source, "prepare", 1, &text, &name);
 	if (ret)
 		return ret;
 	if (HIPRTC_RESULT(rtc, CompileProgram, program, 1, &option))
@@ -147,8 +152,8 @@ int hip_kernel_launch(struct queue_device *dev, void *kernel, void *stream,
 			      &l.run };
 
 	return HIP_DO(dev, ModuleLaunchKernel, kernel, (l.width + ACROSS - 1) / ACROSS,
-		      (l.height + DOWN - 1) / DOWN, 1, ACROSS, DOWN, 1, 0, stream, arguments,
-		      NULL);
+		      (l.height + DOWN - 1) / DOWN, l.images, ACROSS, DOWN, 1, 0, stream,
+		      arguments, NULL);
 }
 
 void hip_kernel_free(struct queue_device *base)

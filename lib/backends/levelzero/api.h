@@ -44,6 +44,8 @@
 	LZ(X, CommandListAppendLaunchKernel)				\
 	LZ(X, ModuleCreate)						\
 	LZ(X, ModuleDestroy)						\
+	LZ(X, ModuleBuildLogGetString)					\
+	LZ(X, ModuleBuildLogDestroy)					\
 	LZ(X, KernelCreate)						\
 	LZ(X, KernelDestroy)						\
 	LZ(X, KernelSetGroupSize)					\

@@ -8,5 +8,6 @@
 #define RINT rint
 #define ITEM_X ((uint)get_global_id(0))
 #define ITEM_Y ((uint)get_global_id(1))
+#define ITEM_Z ((uint)get_group_id(2))
 #define PROGRAM(...) __VA_ARGS__
 #include "../../prepare/kernel.h"

@@ -11,7 +11,7 @@
 #define SIDE 8
 #define TEXT(x) TEXT_OF(x)
 #define TEXT_OF(x) #x
-static const char source[] =
+static const char words[] =
 	"#define KERNEL kernel __attribute__((reqd_work_group_size(" TEXT(SIDE) ", " TEXT(SIDE) ", 1)))\n"
 	"#define FUNCTION static\n"
 	"#define GLOBAL global\n"
@@ -20,6 +20,9 @@ static const char source[] =
 	"#define RINT rint\n"
 	"#define ITEM_X ((uint)get_global_id(0))\n"
 	"#define ITEM_Y ((uint)get_global_id(1))\n"
+	"#define ITEM_Z ((uint)get_group_id(2))\n";
+/* The linker has it once, if HIP is built, too. */
+static const char *const kernel_text =
 #define PROGRAM(...) #__VA_ARGS__
 #include "../../prepare/kernel.h"
 	;
@@ -41,14 +44,14 @@ static int build_failed(struct opencl_device *dev, cl_program program, int ret)
 /* Two threads may both build it, and one is used. */
 static int get_program(struct opencl_device *dev, cl_program *out)
 {
-	const char *text = source;
+	const char *texts[] = { words, kernel_text };
 	cl_program none = NULL;
 	int ret;
 
 	*out = __atomic_load_n(&dev->program, __ATOMIC_ACQUIRE);
 	if (*out)
 		return 0;
-	ret = OPENCL_NEW(&dev->cl, out, CreateProgramWithSource, dev->context, 1, &text, NULL);
+	ret = OPENCL_NEW(&dev->cl, out, CreateProgramWithSource, dev->context, 2, texts, NULL);
 	if (ret)
 		return ret;
 	ret = OPENCL_DO(&dev->queue, BuildProgram, *out, 1, &dev->device, "", NULL, NULL);
@@ -88,8 +91,8 @@ int opencl_kernel_launch(struct queue_device *dev, void *kernel, void *stream,
 	const uintptr_t buffers[] = { l->sources[0], l->sources[1], l->sources[2], l->out,
 				      l->tables };
 	const size_t items[] = { ((size_t)l->width + SIDE - 1) / SIDE * SIDE,
-				 ((size_t)l->height + SIDE - 1) / SIDE * SIDE };
-	const size_t group[] = { SIDE, SIDE };
+				 ((size_t)l->height + SIDE - 1) / SIDE * SIDE, l->images };
+	const size_t group[] = { SIDE, SIDE, 1 };
 	int ret = 0;
 
 	for (cl_uint i = 0; i < ARRAY_SIZE(buffers) && !ret; i++)
@@ -97,6 +100,6 @@ int opencl_kernel_launch(struct queue_device *dev, void *kernel, void *stream,
 	if (!ret)
 		ret = OPENCL_DO(dev, SetKernelArg, kernel, ARRAY_SIZE(buffers), sizeof(l->run),
 				&l->run);
-	return ret ? ret : OPENCL_DO(dev, EnqueueNDRangeKernel, stream, kernel, 2, NULL, items,
+	return ret ? ret : OPENCL_DO(dev, EnqueueNDRangeKernel, stream, kernel, 3, NULL, items,
 				     group, 0, NULL, NULL);
 }

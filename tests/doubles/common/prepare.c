@@ -13,7 +13,7 @@ const char prepare_text[] =
 
 typedef uint8_t uchar;
 
-static uint32_t item_x, item_y;
+static uint32_t item_x, item_y, item_z;
 
 static float as_float(uint32_t bits)
 {
@@ -40,6 +40,7 @@ static uint32_t as_uint(float f)
 #define RINT(f) ((f) + 0x1.8p23f - 0x1.8p23f)
 #define ITEM_X item_x
 #define ITEM_Y item_y
+#define ITEM_Z item_z
 #undef PROGRAM
 #define PROGRAM(...) __VA_ARGS__
 #include "../../../lib/prepare/kernel.h"
@@ -68,24 +69,24 @@ static bool reads_within(const struct program *g, const struct run *r, uint c, s
 	return true;
 }
 
-/* The corners of the tensor are the ends of what is written. */
-const char *prepare_check(uint8_t *const buffers[PREPARE_BUFFERS],
-			  const size_t bytes[PREPARE_BUFFERS], const void *run)
+/* The corners of an image are the ends of what is written. */
+static const char *check_image(uint8_t *const buffers[PREPARE_BUFFERS],
+			       const size_t bytes[PREPARE_BUFFERS], const struct run *r, uint image)
 {
-	const struct program *g = (const struct program *)buffers[4];
+	const size_t skip = (size_t)4 * r->words * image;
+	const struct program *g = (const struct program *)(buffers[4] + skip);
 	uint value;
-	struct run r;
 
-	memcpy(&r, run, sizeof(r));
-	if (bytes[4] < sizeof(*g) || (uintptr_t)g % 4)
+	if (bytes[4] < skip + sizeof(*g) || (uintptr_t)g % 4)
 		return "there are no tables";
 	for (uint c = 0; c < g->ncomponents; c++)
-		if (!reads_within(g, &r, c, bytes[c]))
+		if (!reads_within(g, r, c, bytes[c]))
 			return "it reads beyond a plane";
 	value = g->store <= 1 ? 1 : g->store == 4 ? 4 : 2;
 	for (uint i = 0; i < 4 * g->nout; i++) {
-		uint at = r.to + (i & 1 ? g->width - 1 : 0) * r.step_x +
-			  (i & 2 ? g->height - 1 : 0) * r.step_y + i / 4 * r.step_channel;
+		uint at = r->to + (i & 1 ? g->width - 1 : 0) * r->step_x +
+			  (i & 2 ? g->height - 1 : 0) * r->step_y + i / 4 * r->step_channel +
+			  image * r->step_image;
 
 		if (at > bytes[3] || bytes[3] - at < value)
 			return "it writes beyond the tensor";
@@ -95,14 +96,27 @@ const char *prepare_check(uint8_t *const buffers[PREPARE_BUFFERS],
 	return NULL;
 }
 
+const char *prepare_check(uint8_t *const buffers[PREPARE_BUFFERS],
+			  const size_t bytes[PREPARE_BUFFERS], const void *run, uint32_t images)
+{
+	const char *why = NULL;
+	struct run r;
+
+	memcpy(&r, run, sizeof(r));
+	for (uint32_t i = 0; i < images && !why; i++)
+		why = check_image(buffers, bytes, &r, i);
+	return why;
+}
+
 void prepare_kernel(uint8_t *const buffers[PREPARE_BUFFERS], const void *run, uint32_t items_x,
-		    uint32_t items_y)
+		    uint32_t items_y, uint32_t images)
 {
 	struct run r;
 
 	memcpy(&r, run, sizeof(r));
-	for (item_y = 0; item_y < items_y; item_y++)
-		for (item_x = 0; item_x < items_x; item_x++)
-			prepare(buffers[0], buffers[1], buffers[2], buffers[3],
-				(const struct program *)buffers[4], r);
+	for (item_z = 0; item_z < images; item_z++)
+		for (item_y = 0; item_y < items_y; item_y++)
+			for (item_x = 0; item_x < items_x; item_x++)
+				prepare(buffers[0], buffers[1], buffers[2], buffers[3],
+					(const uint *)(const void *)buffers[4], r);
 }

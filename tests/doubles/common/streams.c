@@ -104,13 +104,13 @@ enum progress job_call(struct job *job)
 enum progress job_kernel(struct job *job)
 {
 	const struct kernel_job *k = job->kernel;
-	const char *why = still_mapped(job) ? prepare_check(k->buffers, k->bytes, k->run) :
+	const char *why = still_mapped(job) ? prepare_check(k->buffers, k->bytes, k->run, k->images) :
 					      "its memory is gone";
 
 	if (why)
 		wrong("the kernel does not run: %s", why);
 	else
-		prepare_kernel(k->buffers, k->run, k->across, k->down);
+		prepare_kernel(k->buffers, k->run, k->across, k->down, k->images);
 	return JOB_DONE;
 }
 

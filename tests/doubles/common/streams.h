@@ -42,7 +42,7 @@ struct kernel_job {
 	uint8_t *buffers[PREPARE_BUFFERS];
 	size_t bytes[PREPARE_BUFFERS];
 	uint8_t run[PREPARE_RUN_BYTES];
-	uint32_t across, down;		/* items */
+	uint32_t across, down, images;	/* items */
 };
 
 /* It works on live objects only: what is freed too early is said by unmake(). */
