@@ -304,8 +304,6 @@ int tensor_init_type(PyObject *module);
 
 /* ------------------------------------------------------------ view.c */
 
-/* Elements from the lowest one in memory to element [0, 0, ...]; of no elements 0. */
-int64_t elements_before(const DLTensor *dl);
 PyObject *tensor_getitem(PyObject *self, PyObject *key);
 Py_ssize_t tensor_len(PyObject *self);
 PyObject *tensor_iter(PyObject *self);

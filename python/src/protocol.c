@@ -149,7 +149,6 @@ static int on_cpu(struct tensor *t, uint32_t access,
 	DLManagedTensorVersioned *dl, *keep;
 	struct device *cpu;
 	struct source *src;
-	DLTensor layout;
 	int ret;
 
 	if (t->src)
@@ -165,15 +164,10 @@ static int on_cpu(struct tensor *t, uint32_t access,
 		return -1;
 	}
 	ret = dlbuf_tensor_get_info(keep, &info);
-	layout = keep->dl_tensor;
-	layout.data = NULL;
-	/* On a device with addresses byte_offset is 0, wherever the tensor begins. */
-	layout.byte_offset = info.first + (uint64_t)elements_before(&layout) *
-			     dtype_bytes(layout.dtype);
 	opts.access = tensor_allows(t, &info);
 	Py_BEGIN_ALLOW_THREADS
 	if (!ret)
-		ret = dlbuf_import(cpu->dev, info.fd, &layout, &opts, &dl);
+		ret = dlbuf_tensor_import(cpu->dev, keep, &opts, &dl);
 	if (!ret) {
 		ret = dlbuf_acquire(dl, access ? access : opts.access, NULL,
 				    NULL);

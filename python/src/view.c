@@ -67,7 +67,8 @@ static DLManagedTensorVersioned *view_of_source(struct tensor *t,
 	return source_export(t->src, &dl);
 }
 
-int64_t elements_before(const DLTensor *dl)
+/* Elements from the lowest one in memory to element [0, 0, ...]; of no elements 0. */
+static int64_t elements_before(const DLTensor *dl)
 {
 	uint64_t n = 0;		/* before a 0 it may wrap */
 

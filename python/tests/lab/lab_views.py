@@ -6,7 +6,8 @@ import numpy as np
 import dlbuf
 from dlbuf import Access
 
-from labtools import Skip, case, raises, waits_without_the_gil
+from labtools import (Skip, case, fds, once_equal, raises,
+                      waits_without_the_gil)
 from lab_camera import camera, settle
 
 
@@ -149,4 +150,13 @@ def views_of_handles():
     assert "on cpu" in str(e)
     with u:
         assert u.acquired
+    del t, cpu, vk, u
+    # What alloc() made goes with its last tensor, mapped or not.
+    x = dlbuf.alloc((4, 6), "uint8", device)
+    x.numpy()[...] = 1
+    before = len(fds())
+    for _ in range(5):
+        x = dlbuf.alloc((4, 6), "uint8", device)
+        x.numpy()[...] = 1
+    assert once_equal(lambda: len(fds()), before, 30) == before
     device.close()
