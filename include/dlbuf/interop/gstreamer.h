@@ -545,6 +545,7 @@ static inline int dlbuf_gstreamer_places_(GstBuffer *buffer,
  *              dma-bufs as the buffer has memories. The offsets of GstVideoMeta
  *              include its alignment
  *   crop       GstVideoCropMeta
+ *   colour     the caps, or GStreamer's defaults for the height
  *   timestamp  PTS, nanoseconds of the stream
  *   sequence   offset of the buffer
  *   order      IMPLICIT: a producer with fences adds them to the dma-buf
