@@ -4,7 +4,8 @@
  * dlbuf/prepare.h. docs/prepare.md describes it.
  *
  * Pictures in dma-bufs are read where they are; the lease of the frame is a reference to the
- * GstBuffer until then. Other memory is mapped, plane by plane. All work is done on the streaming thread.
+ * GstBuffer until then. Other memory is mapped, plane by plane. All work is done on the
+ * streaming thread.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -512,12 +513,10 @@ static int make_plan(DlbufPrepare *self, const struct dlbuf_frame *frame)
 	self->kind = *frame;
 	self->info = (struct dlbuf_prepare_info){ .size = sizeof(self->info) };
 	dlbuf_prepare_get_info(plan, &self->info);
-	GST_DEBUG_OBJECT(self, "a plan for %ux%u pixels, crop %ux%u at %u,%u: %ux%u at %d,%d of "
-			 "a tensor of %ux%u, %u channels", frame->width, frame->height,
-			 frame->crop.width, frame->crop.height, frame->crop.x, frame->crop.y,
-			 self->info.scaled_width, self->info.scaled_height, self->info.left,
-			 self->info.top, self->info.width, self->info.height,
-			 self->info.channels);
+	GST_DEBUG_OBJECT(self, "a plan: %gx%g pixels at %g,%g become %ux%u at %d,%d",
+			 self->info.crop_width, self->info.crop_height, self->info.crop_x,
+			 self->info.crop_y, self->info.scaled_width, self->info.scaled_height,
+			 self->info.left, self->info.top);
 	c = self->info.channels;
 	h = self->info.height;
 	w = self->info.width;
@@ -773,12 +772,9 @@ static int check_meta(const DlbufPrepare *self, GstBuffer *in)
 	     meta->width >= (guint)GST_VIDEO_INFO_WIDTH(info) &&
 	     meta->height >= (guint)GST_VIDEO_INFO_HEIGHT(info)))
 		return 0;
-	return dlbuf_fail(-EINVAL, "the GstVideoMeta is of %s, %ux%u pixels and %u planes, the "
-			  "caps are of %s, %dx%d and %u", gst_video_format_to_string(meta->format),
-			  meta->width, meta->height, meta->n_planes,
-			  gst_video_format_to_string(GST_VIDEO_INFO_FORMAT(info)),
-			  GST_VIDEO_INFO_WIDTH(info), GST_VIDEO_INFO_HEIGHT(info),
-			  GST_VIDEO_INFO_N_PLANES(info));
+	return dlbuf_fail(-EINVAL, "the GstVideoMeta is of %s, %ux%u pixels and %u planes, and not "
+			  "as the caps", gst_video_format_to_string(meta->format), meta->width,
+			  meta->height, meta->n_planes);
 }
 
 /* Maps a plane, which must be in the buffer, and finds its part in the visible picture. */

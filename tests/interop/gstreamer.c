@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * dlbuf/interop/gstreamer.h: against GStreamer's own tables of formats and
- * layouts, and buffers of udmabufs. gstreamer_stream.c has the pipelines, gstreamer_prepare.c the element.
+ * layouts, and buffers of udmabufs. gstreamer_stream.c has the pipelines,
+ * gstreamer_prepare.c the element.
  */
 #include "interop/gstreamer.h"
 

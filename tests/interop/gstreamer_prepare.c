@@ -537,17 +537,16 @@ TEST(prepare_mapped)
 		{ NV12_32X16, { 767 }, .said = "the GstBuffer ends at 767" },
 		{ NV12_32X16, { 1 }, .said = "the GstBuffer ends at 1" },
 		{ NV12_32X16, { 768 }, META({ 5000, 512 }, { 32, 32 }), .said = "at byte 5000" },
-		{ NV12_32X16, { 768 }, META({ G_MAXSIZE, 512 }, { 32, 32 }), .said = "at byte 1844" },
+		{ NV12_32X16, { 768 }, META({ G_MAXSIZE, 512 }, { 32, 32 }), .said = "byte 1844" },
 		{ NV12_32X16, { 768 }, META({ 0, 512 }, { 31, 32 }), .said =
 		  "a pitch of 31 bytes is less than the 32 of a row" },
 		{ NV12_32X16, { 768 }, META({ 0, 512 }, { 0, 0 }), .said = "a pitch of 0 bytes" },
 		{ NV12_32X16, { 768 }, META({ 480, 512 }, { -32, 32 }), .said = "a pitch of -32 " },
-		{ NV12_32X16, { 768 }, META({ 0, 512 }, { G_MININT, 32 }), .said = "pitch of -2147" },
+		{ NV12_32X16, { 768 }, META({ 0, 512 }, { G_MININT, 32 }), .said = "of -2147" },
 		{ NV12_32X16, { 768 }, META({ 0, 512 }, { G_MAXINT, 32 }), .said = "plane 0 of" },
 		{ NV12_32X16, { 768 },
 		  .meta = { GST_VIDEO_FORMAT_NV12, 16, 8, 2, { 0, 512 }, { 32, 32 } }, .said =
-		  "the GstVideoMeta is of NV12, 16x8 pixels and 2 planes, the caps are of NV12, "
-		  "32x16 and 2" },
+		  "the GstVideoMeta is of NV12, 16x8 pixels and 2 planes, and not as the caps" },
 		{ NV12_32X16, { 768 },
 		  .meta = { GST_VIDEO_FORMAT_NV21, 32, 16, 2, { 0, 512 }, { 32, 32 } },
 		  .said = "the GstVideoMeta is of NV21" },
@@ -684,7 +683,7 @@ TEST(prepare_picture_caps)
 		{ NV12_32X16 ",colorimetry=2:4:0:0", "width=16 height=16", "video/x-raw",
 		  RGB(16, 16, "1:1:0:0", 2/1) },
 		{ NV12_32X16 ",pixel-aspect-ratio=4/3", "width=16 height=16 fit=letterbox",
-		  "video/x-raw,pixel-aspect-ratio=4/3", NULL },
+		  "video/x-raw,pixel-aspect-ratio=4/3", "video/x-raw,pixel-aspect-ratio=4/3" },
 		{ NV12_32X16 ",colorimetry=2:4:7:1,pixel-aspect-ratio=4/3",
 		  "width=16 height=17 fit=letterbox", "video/x-raw",
 		  RGB(16, 17, "sRGB", 4/3) },
@@ -710,7 +709,7 @@ TEST(prepare_picture_caps)
 	char said[256], behind[256], properties[128];
 	GstSample *sample;
 	struct stream s;
-	GstCaps *want;
+	GstCaps *want, *c;
 
 	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
 		snprintf(behind, sizeof(behind), "! capsfilter caps=\"%s\"", runs[i].behind);
@@ -718,19 +717,16 @@ TEST(prepare_picture_caps)
 			 runs[i].properties);
 		push_to(&s, properties, behind);
 		sample = push_one(&s, runs[i].in, in_parts((gsize[4]){ 768 }), said);
-		if (!runs[i].out && !strstr(runs[i].in, "4/3")) {
-			CHECK_MSG(!sample && strstr(said, "the output has the caps"), "%zu: %s", i, said);
-		} else if (runs[i].out) {
+		if (!runs[i].out) {
+			CHECK_MSG(!sample && strstr(said, "the output has the caps"), "%zu: %s", i,
+				  said);
+		} else {
 			REQUIRE(sample);
 			want = gst_caps_from_string(runs[i].out);
-			CHECK_MSG(strchr(runs[i].out, ',') ?
-				  gst_caps_is_equal(gst_sample_get_caps(sample), want) :
-				  gst_caps_is_subset(gst_sample_get_caps(sample), want), "%zu: %s", i,
-				  gst_structure_to_string(gst_caps_get_structure(
-					gst_sample_get_caps(sample), 0)));
+			c = gst_sample_get_caps(sample);
+			CHECK_MSG(gst_caps_is_subset(c, want), "%zu: %s", i,
+				  gst_structure_to_string(gst_caps_get_structure(c, 0)));
 			gst_caps_unref(want);
-		} else {
-			CHECK_MSG(sample, "%zu: %s", i, said);
 		}
 		if (sample)
 			gst_sample_unref(sample);

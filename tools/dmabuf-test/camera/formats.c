@@ -88,9 +88,9 @@ static void print_line(const struct run *run, uint32_t code, enum result result,
 
 	if (result == RESULT_OK)
 		put_tensors(&v->devices[0], what, sizeof(what));
-	if (result == RESULT_OK && (cam->width != run->cmd->width || cam->height != run->cmd->height))
-		snprintf(what + strlen(what), sizeof(what) - strlen(what), " (%lux%lu was asked for)",
-			 run->cmd->width, run->cmd->height);
+	if (*what && (cam->width != run->cmd->width || cam->height != run->cmd->height))
+		snprintf(what + strlen(what), sizeof(what) - strlen(what),
+			 " (%lux%lu was asked for)", run->cmd->width, run->cmd->height);
 	progress_clear();
 	printf("  %s%-7s%s  %-7s  %-12s  %-6s  %s%s%s\n",
 	       style(result == RESULT_OK ? STYLE_GOOD : STYLE_BAD),
