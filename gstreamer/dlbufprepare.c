@@ -4,7 +4,8 @@
  * dlbuf/prepare.h. docs/prepare.md describes it.
  *
  * Pictures in dma-bufs are read where they are; the lease of the frame is a reference to the
- * GstBuffer until then. Other memory is mapped. All work is done on the streaming thread.
+ * GstBuffer until then. Other memory is mapped, plane by plane. All work is done on the
+ * streaming thread.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -57,6 +58,7 @@ struct options {
 struct prepare {
 	GstBaseTransform parent;
 	struct options set;		/* the object's lock */
+	gboolean is_started;		/* likewise: set does not change */
 	/* The streaming thread's, from start() to stop(). */
 	struct options used;
 	struct dlbuf_device *dev;
@@ -78,8 +80,32 @@ typedef struct prepare DlbufPrepare;
 static GType element_get_type(void);
 G_DEFINE_TYPE(DlbufPrepare, element, GST_TYPE_BASE_TRANSFORM)
 
-#define FAIL(self, domain, code) \
-	GST_ELEMENT_ERROR(self, domain, code, ("%s", dlbuf_last_error()), (NULL))
+/* The library's sentence, with the names of the properties. */
+static gchar *sentence(void)
+{
+	static const char *const names[][2] = {
+		{ "rule EXACT", "rule exact" }, { "rule SHORTEST", "rule shortest" },
+		{ "rule LONGEST", "rule longest" }, { "rule BOTH", "rule both" },
+		{ "rule PIXELS", "rule pixels" }, { "rule SCALED", "rule scaled" },
+		{ "crop_x", "the x of crop" }, { "crop_y", "the y of crop" },
+		{ "crop_width", "the width of crop" }, { "crop_height", "the height of crop" },
+		{ "crop_pct", "crop-pct" }, { "min_pixels", "min-pixels" },
+		{ "max_pixels", "max-pixels" }, { "scaled_width", "scaled-width" },
+		{ "scaled_height", "scaled-height" }, { "pad is", "pad-colour is" },
+		{ "quant_scale", "quant-scale" }, { "zero_point", "zero-point" },
+	};
+	GString *said = g_string_new(dlbuf_last_error());
+
+	for (guint i = 0; i < G_N_ELEMENTS(names); i++)
+		g_string_replace(said, names[i][0], names[i][1], 0);
+	return g_string_free(said, FALSE);
+}
+
+#define FAIL(self, domain, code) do {						\
+	gchar *said_ = sentence();						\
+	GST_ELEMENT_ERROR(self, domain, code, ("%s", said_), (NULL));		\
+	g_free(said_);								\
+} while (0)
 
 /* ---------------------------------------------------------------- properties */
 
@@ -198,7 +224,7 @@ static const struct property {
 	  "its input", STRING, AT(tensor_id) },
 };
 
-/* "1,2,3"; one number stands for all, but in a crop. An empty text: all 0. */
+/* "1,2,3"; one number stands for all, but in a crop. NULL: all 0. */
 static gboolean parse(const char *text, double *numbers, guint n)
 {
 	double parsed[4] = { 0 };
@@ -206,6 +232,9 @@ static gboolean parse(const char *text, double *numbers, guint n)
 	gchar *end;
 	guint i;
 
+	/* g_ascii_strtod() also reads hexadecimal numbers. */
+	if (text && (!*text || strpbrk(text, "xX")))
+		return FALSE;
 	for (i = 0; i < n && *p; i++) {
 		parsed[i] = g_ascii_strtod(p, &end);
 		if (end == p || (*end && (*end != ',' || !end[1])))
@@ -227,6 +256,12 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
 	gboolean is_good;
 
 	GST_OBJECT_LOCK(self);
+	if (self->is_started) {
+		GST_OBJECT_UNLOCK(self);
+		GST_WARNING_OBJECT(self, "%s is not changed: it can be set in NULL and READY",
+				   p->name);
+		return;
+	}
 	switch (p->kind) {
 	case UINT: *(guint *)at = g_value_get_uint(value); break;
 	case UINT64: *(guint64 *)at = g_value_get_uint64(value); break;
@@ -309,18 +344,28 @@ struct lists {
 	GValue raw, bayer, drm;
 };
 
-/* Does the library prepare it? The check is the plan's own. */
+/* Does the library prepare a square of it? The check is the plan's own. */
+static int plans(uint32_t code, enum dlbuf_code_space space, const struct dlbuf_prepare_opts *opts)
+{
+	struct dlbuf_frame frame = { .size = sizeof(frame), .width = 16, .height = 16,
+		.code = code, .code_space = space };
+	struct dlbuf_prepare_opts o = *opts;
+	struct dlbuf_prepare *plan;
+	int ret;
+
+	if (o.crop_x >= 0 && o.crop_y >= 0 && o.crop_width >= 0 && o.crop_height >= 0)
+		o.crop_x = o.crop_y = o.crop_width = o.crop_height = 0;
+	ret = dlbuf_prepare_create(NULL, &frame, &o, &plan);
+	if (!ret)
+		dlbuf_prepare_destroy(plan);
+	return ret;
+}
+
 static gboolean is_prepared(uint32_t code, enum dlbuf_code_space space)
 {
 	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = 16, .height = 16);
-	struct dlbuf_frame frame = { .size = sizeof(frame), .width = 16, .height = 16,
-		.code = code, .code_space = space };
-	struct dlbuf_prepare *plan;
 
-	if (dlbuf_prepare_create(NULL, &frame, &opts, &plan))
-		return FALSE;
-	dlbuf_prepare_destroy(plan);
-	return TRUE;
+	return !plans(code, space, &opts);
 }
 
 static int add_name(const char *name, enum dlbuf_code_space space,
@@ -468,6 +513,10 @@ static int make_plan(DlbufPrepare *self, const struct dlbuf_frame *frame)
 	self->kind = *frame;
 	self->info = (struct dlbuf_prepare_info){ .size = sizeof(self->info) };
 	dlbuf_prepare_get_info(plan, &self->info);
+	GST_DEBUG_OBJECT(self, "a plan: %gx%g pixels at %g,%g become %ux%u at %d,%d",
+			 self->info.crop_width, self->info.crop_height, self->info.crop_x,
+			 self->info.crop_y, self->info.scaled_width, self->info.scaled_height,
+			 self->info.left, self->info.top);
 	c = self->info.channels;
 	h = self->info.height;
 	w = self->info.width;
@@ -485,8 +534,11 @@ static int keep_plan(DlbufPrepare *self, const struct dlbuf_frame *frame)
 	int ret = make_plan(self, frame);
 
 	if (!ret && (first != self->shape[1] || h != self->shape[2] || w != self->shape[3]))
-		return dlbuf_fail(-EINVAL, "a picture of %ux%u pixels needs a tensor of another "
-				  "size than its caps", frame->width, frame->height);
+		return dlbuf_fail(-EINVAL, "a %s of %ux%u pixels needs a tensor of another size "
+				  "than the picture of the caps",
+				  frame->crop.width ? "crop" : "picture",
+				  frame->crop.width ? frame->crop.width : frame->width,
+				  frame->crop.width ? frame->crop.height : frame->height);
 	return ret;
 }
 
@@ -517,31 +569,93 @@ static int plan_of_caps(DlbufPrepare *self, const GstCaps *caps)
 	return dlbuf_format_find(format.code, format.modifier, format.code_space, &self->layout);
 }
 
+/* The colours of a picture are the input's, as R, G and B or luma of full range. */
+static void describe_picture(const DlbufPrepare *self, GstStructure *s)
+{
+	const struct options *o = &self->used;
+	const struct dlbuf_prepare_info *i = &self->info;
+	const GstVideoInfo *info = &self->format.info;
+	GstVideoColorimetry c = info->colorimetry;
+	double aspect = (double)GST_VIDEO_INFO_PAR_N(info) / GST_VIDEO_INFO_PAR_D(info);
+	double w = i->scaled_width, h = i->scaled_height;
+	gchar *colour;
+	gint n, d;
+
+	/* The other rules keep the aspect, but for the rounding. */
+	if (o->rule == DLBUF_SIZE_SCALED || (o->rule == DLBUF_SIZE_EXACT && !o->fit))
+		aspect *= i->crop_width / i->crop_height * (i->turn % 2 ? w / h : h / w);
+	gst_util_double_to_fraction(i->turn % 2 ? 1 / aspect : aspect, &n, &d);
+	c.range = GST_VIDEO_COLOR_RANGE_0_255;
+	if (o->channels != DLBUF_CHANNELS_GREY)
+		c.matrix = GST_VIDEO_COLOR_MATRIX_RGB;
+	else if (c.matrix <= GST_VIDEO_COLOR_MATRIX_RGB)
+		c.matrix = GST_VIDEO_COLOR_MATRIX_BT601;
+	colour = gst_video_colorimetry_to_string(&c);
+	gst_structure_set(s, "width", G_TYPE_INT, (int)self->shape[2], "height", G_TYPE_INT,
+			  (int)self->shape[1], "interlace-mode", G_TYPE_STRING, "progressive",
+			  "colorimetry", G_TYPE_STRING, colour, "pixel-aspect-ratio",
+			  GST_TYPE_FRACTION, n, d, NULL);
+	g_free(colour);
+}
+
+/* The caps say all that is known, so that the next element adds nothing that is not true. */
 static GstCaps *fixate_caps(GstBaseTransform *trans, GstPadDirection direction, GstCaps *caps,
 			    GstCaps *other)
 {
 	DlbufPrepare *self = (DlbufPrepare *)trans;
-	gchar *dimensions;
+	GstCaps *all, *peer, *result = NULL;
+	gchar *dimensions, *peer_text, *text;
 
-	if (direction == GST_PAD_SINK && self->dev && gst_caps_is_fixed(caps)) {
-		if (plan_of_caps(self, caps)) {
-			FAIL(self, STREAM, FORMAT);
-			gst_caps_unref(other);
-			return gst_caps_new_empty();
-		}
-		other = gst_caps_make_writable(gst_caps_truncate(other));
-		if (gst_structure_has_name(gst_caps_get_structure(other, 0), "video/x-raw")) {
-			gst_caps_set_simple(other, "width", G_TYPE_INT, (int)self->shape[2],
-					    "height", G_TYPE_INT, (int)self->shape[1], NULL);
-			return gst_caps_fixate(other);
-		}
-		/* Innermost first, as NNStreamer has them. */
-		dimensions = g_strdup_printf("%d:%d:%d:1", (int)self->shape[3],
-					     (int)self->shape[2], (int)self->shape[1]);
-		gst_caps_set_simple(other, "dimensions", G_TYPE_STRING, dimensions, NULL);
-		g_free(dimensions);
+	if (direction != GST_PAD_SINK || !self->dev || !gst_caps_is_fixed(caps))
+		return gst_caps_fixate(other);
+	gst_caps_unref(other);
+	if (plan_of_caps(self, caps)) {
+		FAIL(self, STREAM, FORMAT);
+		return gst_caps_new_empty();
 	}
-	return gst_caps_fixate(other);
+	/* Innermost first, as NNStreamer has them. */
+	dimensions = g_strdup_printf("%d:%d:%d:1", (int)self->shape[3], (int)self->shape[2],
+				     (int)self->shape[1]);
+	all = transform_caps(trans, direction, caps, NULL);
+	for (guint i = 0; i < gst_caps_get_size(all); i++) {
+		GstStructure *s = gst_caps_get_structure(all, i);
+
+		if (gst_structure_has_name(s, "video/x-raw"))
+			describe_picture(self, s);
+		else
+			gst_structure_set(s, "dimensions", G_TYPE_STRING, dimensions, NULL);
+		if (!gst_structure_has_field(s, "framerate"))
+			gst_structure_set(s, "framerate", GST_TYPE_FRACTION, 0, 1, NULL);
+	}
+	g_free(dimensions);
+	/* In the next element's order, which `other` does not have behind a capsfilter. */
+	peer = gst_pad_peer_query_caps(trans->srcpad, NULL);
+	if (gst_caps_is_any(peer))
+		result = gst_caps_copy_nth(all, 0);
+	for (guint p = 0; p < gst_caps_get_size(peer) && !result; p++) {
+		GstCaps *one = gst_caps_copy_nth(peer, p);
+
+		/* NNStreamer compares them by itself: "3:2:2" is "3:2:2:1". */
+		gst_structure_remove_field(gst_caps_get_structure(one, 0), "dimensions");
+		for (guint i = 0; i < gst_caps_get_size(all) && !result; i++) {
+			result = gst_caps_copy_nth(all, i);
+			if (!gst_caps_is_subset(result, one))
+				gst_clear_caps(&result);
+		}
+		gst_caps_unref(one);
+	}
+	if (!result) {
+		text = gst_caps_to_string(all);
+		peer_text = gst_caps_to_string(peer);
+		GST_ELEMENT_ERROR(self, CORE, NEGOTIATION, ("the output has the caps %s, the next "
+				  "element takes %s", text, peer_text), (NULL));
+		g_free(text);
+		g_free(peer_text);
+		result = gst_caps_new_empty();
+	}
+	gst_caps_unref(peer);
+	gst_caps_unref(all);
+	return result;
 }
 
 static gboolean set_caps(GstBaseTransform *trans, GstCaps *in, GstCaps *out)
@@ -645,50 +759,97 @@ static int prepare_frame(DlbufPrepare *self, GstBuffer *in, DLManagedTensorVersi
 	return ret;
 }
 
-/* The planes of the visible picture, in mapped memory. */
-static int prepare_planes(DlbufPrepare *self, GstBuffer *in, const GstVideoFrame *mapped,
-			  DLManagedTensorVersioned *out)
+/* GStreamer's own mapping would only complain of such a buffer. */
+static int check_meta(const DlbufPrepare *self, GstBuffer *in)
 {
-	const GstVideoCropMeta *crop = gst_buffer_get_video_crop_meta(in);
-	const struct dlbuf_format_info *f = &self->layout;
+	const GstVideoMeta *meta = gst_buffer_get_video_meta(in);
+	const GstVideoInfo *info = &self->format.info;
+
+	/* GStreamer has no format for a mosaic: its meta may be of any, and without planes. */
+	if (!meta || (self->format.is_bayer && !meta->n_planes) ||
+	    ((self->format.is_bayer || meta->format == GST_VIDEO_INFO_FORMAT(info)) &&
+	     meta->n_planes == GST_VIDEO_INFO_N_PLANES(info) &&
+	     meta->width >= (guint)GST_VIDEO_INFO_WIDTH(info) &&
+	     meta->height >= (guint)GST_VIDEO_INFO_HEIGHT(info)))
+		return 0;
+	return dlbuf_fail(-EINVAL, "the GstVideoMeta is of %s, %ux%u pixels and %u planes, and not "
+			  "as the caps", gst_video_format_to_string(meta->format), meta->width,
+			  meta->height, meta->n_planes);
+}
+
+/* Maps a plane, which must be in the buffer, and finds its part in the visible picture. */
+static int map_plane(DlbufPrepare *self, GstBuffer *in, const struct dlbuf_frame *frame, guint i,
+		     GstMapInfo *map, int64_t shape[3], int64_t strides[3],
+		     DLManagedTensorVersioned *plane)
+{
+	const struct dlbuf_format_plane *p = &self->layout.planes[i];
+	const int value = self->layout.dtype.bits / 8, sample = p->channels * value;
+	const int64_t pitch = frame->planes[i].pitch;
+	const uint64_t offset = frame->planes[i].offset;
+	const gsize size = gst_buffer_get_size(in);
+	struct dlbuf_rect r = frame->crop;
+	uint64_t row = ((uint64_t)frame->width + p->hsub - 1) / p->hsub * sample, bytes;
+	guint index, n;
+	gsize skip;
+
+	if (!r.width)
+		r = (struct dlbuf_rect){ 0, 0, frame->width, frame->height };
+	if (r.x % p->hsub || r.y % p->vsub)
+		return dlbuf_fail(-EOPNOTSUPP, "the crop begins at %u,%u, inside a sample of plane "
+				  "%u that covers %ux%u pixels", r.x, r.y, i, p->hsub, p->vsub);
+	if (pitch % value || offset % value)
+		return dlbuf_fail(-EOPNOTSUPP, "plane %u: a pitch of %lld and an offset of %llu "
+				  "bytes are not whole %u-bit values", i, (long long)pitch,
+				  (unsigned long long)offset, p->bits);
+	if (pitch < (int64_t)row)
+		return dlbuf_fail(-EINVAL, "plane %u: a pitch of %lld bytes is less than the %llu "
+				  "of a row", i, (long long)pitch, (unsigned long long)row);
+	bytes = (dlbuf_plane_rows_(frame, &self->layout, i) - 1) * pitch + row;
+	if (offset > size || bytes > size - offset ||
+	    !gst_buffer_find_memory(in, offset, bytes, &index, &n, &skip))
+		return dlbuf_fail(-ERANGE, "plane %u of %llu bytes begins at byte %llu, the "
+				  "GstBuffer ends at %zu", i, (unsigned long long)bytes,
+				  (unsigned long long)offset, (size_t)size);
+	GST_LOG_OBJECT(self, "plane %u is mapped", i);
+	if (n > 1)
+		GST_DEBUG_OBJECT(self, "plane %u is copied: it is in %u memories", i, n);
+	if (!gst_buffer_map_range(in, index, n, map, GST_MAP_READ))
+		return dlbuf_fail(-EIO, "plane %u: GStreamer cannot map its memory", i);
+	shape[0] = (r.height + p->vsub - 1) / p->vsub;
+	shape[1] = (r.width + p->hsub - 1) / p->hsub;
+	shape[2] = p->channels;
+	strides[0] = pitch / value;
+	strides[1] = p->channels;
+	strides[2] = 1;
+	*plane = wrap((char *)map->data + skip + (gssize)(r.y / p->vsub) * pitch +
+		      (gssize)(r.x / p->hsub) * sample, self->layout.dtype,
+		      p->channels > 1 ? 3 : 2, shape, strides);
+	return 0;
+}
+
+static int prepare_planes(DlbufPrepare *self, GstBuffer *in, DLManagedTensorVersioned *out)
+{
 	DLManagedTensorVersioned planes[DLBUF_MAX_PLANES], *list[DLBUF_MAX_PLANES];
 	int64_t shape[DLBUF_MAX_PLANES][3], strides[DLBUF_MAX_PLANES][3];
-	struct dlbuf_frame frame = frame_of(&self->format);
-	int pitch = 0, ret = 0, value = f->dtype.bits / 8;
-	struct dlbuf_rect r = { 0, 0, frame.width, frame.height };
+	GstMapInfo maps[DLBUF_MAX_PLANES];
+	struct dlbuf_frame frame;
+	guint n = 0;
+	int ret = check_meta(self, in);
 
-	frame.width = r.width = GST_VIDEO_INFO_WIDTH(&mapped->info);
-	frame.height = r.height = GST_VIDEO_INFO_FIELD_HEIGHT(&mapped->info);
-	if (crop)
-		frame.crop = r = (struct dlbuf_rect){ crop->x, crop->y, crop->width,
-						      crop->height };
-	if (self->format.is_bayer && !mapped->meta)
-		ret = dlbuf_gstreamer_bayer_pitch_(in, &self->format.info, &pitch);
+	if (!ret)
+		ret = dlbuf_gstreamer_places_(in, &self->format, &frame);
 	if (!ret)
 		ret = keep_plan(self, &frame);
-	for (guint i = 0; !ret && i < f->nplanes; i++) {
-		const struct dlbuf_format_plane *p = &f->planes[i];
-		int step = pitch ? pitch : GST_VIDEO_FRAME_PLANE_STRIDE(mapped, i);
-
-		if (r.x % p->hsub || r.y % p->vsub || step % value) {
-			ret = dlbuf_fail(-EOPNOTSUPP, step % value ? "a pitch of %d bytes" :
-					 "a crop that begins inside a sample of plane %d",
-					 step % value ? step : (int)i);
-			break;
-		}
-		shape[i][0] = (r.height + p->vsub - 1) / p->vsub;
-		shape[i][1] = (r.width + p->hsub - 1) / p->hsub;
-		shape[i][2] = p->channels;
-		strides[i][0] = step / value;
-		strides[i][1] = p->channels;
-		strides[i][2] = 1;
-		planes[i] = wrap((char *)GST_VIDEO_FRAME_PLANE_DATA(mapped, i) +
-				 (gssize)(r.y / p->vsub) * step +
-				 (gssize)(r.x / p->hsub) * p->channels * value, f->dtype,
-				 p->channels > 1 ? 3 : 2, shape[i], strides[i]);
-		list[i] = &planes[i];
+	while (!ret && n < self->layout.nplanes) {
+		list[n] = &planes[n];
+		ret = map_plane(self, in, &frame, n, &maps[n], shape[n], strides[n], &planes[n]);
+		n += !ret;
 	}
-	return ret ? ret : dlbuf_prepare_tensors(self->plan, list, f->nplanes, out, 0, 0);
+	if (!ret)
+		ret = dlbuf_prepare_tensors(self->plan, list, n, out, 0, 0);
+	while (n--)
+		gst_buffer_unmap(in, &maps[n]);
+	return ret;
 }
 
 /* The place of the picture, so that elements can map places of the tensor back to it. */
@@ -731,7 +892,6 @@ static GstFlowReturn transform(GstBaseTransform *trans, GstBuffer *in, GstBuffer
 {
 	DlbufPrepare *self = (DlbufPrepare *)trans;
 	DLManagedTensorVersioned tensor;
-	GstVideoFrame mapped;
 	GstMapInfo map;
 	int ret;
 
@@ -744,16 +904,12 @@ static GstFlowReturn transform(GstBaseTransform *trans, GstBuffer *in, GstBuffer
 	}
 	tensor = wrap(map.data, types[self->used.type].dtype, 4, self->shape,
 		      self->strides);
-	if (gst_is_dmabuf_memory(gst_buffer_peek_memory(in, 0))) {
-		ret = prepare_frame(self, in, &tensor);
-	} else if (gst_video_frame_map(&mapped, &self->format.info, in, GST_MAP_READ |
-				       (GstMapFlags)GST_VIDEO_FRAME_MAP_FLAG_NO_REF)) {
-		ret = prepare_planes(self, in, &mapped, &tensor);
-		gst_video_frame_unmap(&mapped);
-	} else {
-		ret = dlbuf_fail(-EINVAL, "the buffer of %" G_GSIZE_FORMAT " bytes is no picture "
-				 "as its caps say", gst_buffer_get_size(in));
-	}
+	/* A picture's rows end with bytes that are no values. */
+	for (gssize y = 0, row = self->shape[2] * self->shape[3]; self->is_picture &&
+	     y < self->shape[1]; y++)
+		memset(map.data + y * self->strides[1] + row, 0, self->strides[1] - row);
+	ret = gst_is_dmabuf_memory(gst_buffer_peek_memory(in, 0)) ?
+		prepare_frame(self, in, &tensor) : prepare_planes(self, in, &tensor);
 	gst_buffer_unmap(out, &map);
 	if (ret) {
 		FAIL(self, STREAM, FAILED);
@@ -766,7 +922,10 @@ static GstFlowReturn transform(GstBaseTransform *trans, GstBuffer *in, GstBuffer
 
 /* ---------------------------------------------------------------- the element */
 
-/* Refuses what the library would not see: texts that are no numbers, and values that it ignores. */
+/*
+ * Refuses what the library would not see, texts that are no numbers and values that it ignores,
+ * and what it refuses for any picture. Whether a crop fits depends on the picture.
+ */
 static int check_properties(DlbufPrepare *self)
 {
 	const struct dlbuf_prepare_opts *o = &self->used.opts;
@@ -789,35 +948,7 @@ static int check_properties(DlbufPrepare *self)
 	if ((o->quant_scale || o->zero_point) && o->dtype.bits != 8)
 		return dlbuf_fail(-EINVAL, "quant-scale and zero-point are for the types uint8 "
 				  "and int8");
-	return 0;
-}
-
-static gboolean start(GstBaseTransform *trans)
-{
-	DlbufPrepare *self = (DlbufPrepare *)trans;
-	struct options *o = &self->used;
-
-	GST_OBJECT_LOCK(self);
-	*o = self->set;
-	o->tensor_id = g_strdup(self->set.tensor_id);
-	GST_OBJECT_UNLOCK(self);
-	o->opts.rule = o->rule;
-	o->opts.fit = o->fit;
-	o->opts.filter = o->filter;
-	o->opts.channels = o->channels;
-	o->opts.dtype = types[o->type].dtype;
-	o->opts.flags |= o->layout | o->cut;
-	if (check_properties(self)) {
-		FAIL(self, LIBRARY, SETTINGS);
-		g_clear_pointer(&o->tensor_id, g_free);
-		return FALSE;
-	}
-	if (dlbuf_device_open("cpu", NULL, &self->dev)) {
-		FAIL(self, RESOURCE, OPEN_READ);
-		g_clear_pointer(&o->tensor_id, g_free);
-		return FALSE;
-	}
-	return TRUE;
+	return plans(DLBUF_FOURCC('R', 'G', '2', '4'), DLBUF_CODE_DRM, o);
 }
 
 static gboolean stop(GstBaseTransform *trans)
@@ -829,6 +960,38 @@ static gboolean stop(GstBaseTransform *trans)
 	dlbuf_device_close(self->dev);
 	self->dev = NULL;
 	g_clear_pointer(&self->used.tensor_id, g_free);
+	GST_OBJECT_LOCK(self);
+	self->is_started = FALSE;
+	GST_OBJECT_UNLOCK(self);
+	return TRUE;
+}
+
+static gboolean start(GstBaseTransform *trans)
+{
+	DlbufPrepare *self = (DlbufPrepare *)trans;
+	struct options *o = &self->used;
+
+	GST_OBJECT_LOCK(self);
+	*o = self->set;
+	o->tensor_id = g_strdup(self->set.tensor_id);
+	self->is_started = TRUE;
+	GST_OBJECT_UNLOCK(self);
+	o->opts.rule = o->rule;
+	o->opts.fit = o->fit;
+	o->opts.filter = o->filter;
+	o->opts.channels = o->channels;
+	o->opts.dtype = types[o->type].dtype;
+	o->opts.flags |= o->layout | o->cut;
+	if (check_properties(self)) {
+		FAIL(self, LIBRARY, SETTINGS);
+		stop(trans);
+		return FALSE;
+	}
+	if (dlbuf_device_open("cpu", NULL, &self->dev)) {
+		FAIL(self, RESOURCE, OPEN_READ);
+		stop(trans);
+		return FALSE;
+	}
 	return TRUE;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * dlbuf/interop/gstreamer.h: against GStreamer's own tables of formats and
- * layouts, and buffers of udmabufs. gstreamer_stream.c has the pipelines.
+ * layouts, and buffers of udmabufs. gstreamer_stream.c has the pipelines,
+ * gstreamer_prepare.c the element.
  */
 #include "interop/gstreamer.h"
 
@@ -616,6 +617,7 @@ TEST(refused_buffers)
 	const gint stride[GST_VIDEO_MAX_PLANES] = { 324, 324 };
 	struct dlbuf_gstreamer_format format, tiled;
 	struct dlbuf_frame f = { .width = 1 };
+	GstVideoCropMeta *crop;
 	struct mem m;
 	GstBuffer *b;
 
@@ -637,6 +639,12 @@ TEST(refused_buffers)
 	REQUIRE(!caps("video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format="
 		      "NV12:0x0100000000000002,width=322,height=180", &tiled));
 	CHECK_EQ(dlbuf_gstreamer_frame(b, &tiled, &f), -EOPNOTSUPP);
+	/* A frame's crop of zeroes is none. */
+	crop = gst_buffer_add_video_crop_meta(b);
+	crop->x = crop->y = crop->width = crop->height = 0;
+	CHECK_EQ(dlbuf_gstreamer_frame(b, &format, &f), -EINVAL);
+	CHECK(is_clear(&f));
+	crop->width = crop->height = 2;
 	gst_buffer_add_video_meta_full(b, GST_VIDEO_FRAME_FLAG_NONE,
 				       GST_VIDEO_FORMAT_NV12, 322, 180, 2,
 				       offset, stride);

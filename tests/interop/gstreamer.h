@@ -3,6 +3,8 @@
 #ifndef TESTS_INTEROP_GSTREAMER_H
 #define TESTS_INTEROP_GSTREAMER_H
 
+#include <gst/app/gstappsink.h>
+
 #include <dlbuf/dlbuf.h>
 #include <dlbuf/interop/gstreamer.h>
 
@@ -43,6 +45,73 @@ static inline GstMemory *memory(struct mem *m, size_t bytes)
 	return gst_dmabuf_allocator_alloc_with_flags(m->allocator, m->buf.fd,
 						     bytes,
 						     GST_FD_MEMORY_FLAG_NONE);
+}
+
+/* A pipeline whose end is an appsink. */
+struct stream {
+	GstElement *pipeline, *sink;
+	struct dlbuf_device *dev;
+	guint fds;
+	guint sampled, released;	/* released: atomic */
+};
+
+static inline guint count_fds(void)
+{
+	static struct ktap_holdings h;
+
+	ktap_look(&h);
+	return h.nfds;
+}
+
+static inline void start(struct stream *s, const char *source, const char *text)
+{
+	char line[512];
+
+	init();
+	*s = (struct stream){ .pipeline = NULL };
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &s->dev));
+	snprintf(line, sizeof(line), "%s ! %s ! appsink name=sink sync=false "
+		 "max-buffers=1", source, text);
+	s->pipeline = gst_parse_launch(line, NULL);
+	REQUIRE(s->pipeline);
+	s->sink = gst_bin_get_by_name(GST_BIN(s->pipeline), "sink");
+}
+
+static inline void play(struct stream *s)
+{
+	s->fds = count_fds();
+	REQUIRE(gst_element_set_state(s->pipeline, GST_STATE_PLAYING) !=
+		GST_STATE_CHANGE_FAILURE);
+}
+
+static inline GstSample *pull(struct stream *s)
+{
+	GstSample *sample = gst_app_sink_try_pull_sample(
+		GST_APP_SINK(s->sink), 300 * GST_SECOND);
+	GstBus *bus;
+	GstMessage *m;
+	GError *e;
+
+	if (sample)
+		return sample;
+	bus = gst_element_get_bus(s->pipeline);
+	m = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR);
+	if (m) {
+		gst_message_parse_error(m, &e, NULL);
+		CHECK_MSG(false, "%s", e->message);
+	}
+	CHECK(sample);
+	ktap_leave();
+}
+
+static inline void stop(struct stream *s)
+{
+	gst_element_set_state(s->pipeline, GST_STATE_NULL);
+	dlbuf_device_trim(s->dev, 0);
+	CHECK_EQ(count_fds(), s->fds);
+	gst_object_unref(s->sink);
+	gst_object_unref(s->pipeline);
+	dlbuf_device_close(s->dev);
 }
 
 #endif /* TESTS_INTEROP_GSTREAMER_H */

@@ -503,8 +503,8 @@ lab-wrap := --with validation
 lab-zimg := $(media)
 behind-wrap := tests/interop/validated
 example-vaapi := $(va)
-# NAME_stream.c is a part of the program NAME.
-$(call step,$(addprefix interop@,$(filter-out %_stream,$(call names,tests/interop/*.c tests/interop/*.cpp)))): interop@%: build@gcc | interop@build
+# NAME_stream.c and NAME_prepare.c are parts of the program NAME.
+$(call step,$(addprefix interop@,$(filter-out %_stream %_prepare,$(call names,tests/interop/*.c tests/interop/*.cpp)))): interop@%: build@gcc | interop@build
 	$(ktap) --has $(dir)/gcc/interop/$* -- $(lab) $(lab-$*) -- $(behind-$*) $(dir)/gcc/interop/$*
 # lab@broker runs the broker.
 $(call step,$(addprefix examples@,$(filter-out broker,$(call names,examples/*.c examples/*.cpp)))): examples@%: build@gcc | interop@build

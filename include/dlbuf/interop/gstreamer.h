@@ -368,13 +368,13 @@ dlbuf_gstreamer_field_(const GstVideoInfo *info, GstBuffer *buffer)
 	}
 }
 
-static inline int dlbuf_gstreamer_plane_(GstBuffer *buffer, gsize offset,
-					 int stride, struct dlbuf_frame *frame,
+/* The plane's memory; its offset was that in the buffer. */
+static inline int dlbuf_gstreamer_plane_(GstBuffer *buffer, struct dlbuf_frame *frame,
 					 struct dlbuf_plane *plane)
 {
+	gsize offset = (gsize)plane->offset, skip;
 	guint index, length;
 	GstMemory *mem;
-	gsize skip;
 
 	if (!gst_buffer_find_memory(buffer, offset, 1, &index, &length, &skip))
 		return dlbuf_fail(-ERANGE, "a plane begins at byte %zu, beyond "
@@ -387,7 +387,6 @@ static inline int dlbuf_gstreamer_plane_(GstBuffer *buffer, gsize offset,
 	plane->fd = gst_dmabuf_memory_get_fd(mem);
 	/* The memory may be a part of the dma-buf. */
 	plane->offset = mem->offset + skip;
-	plane->pitch = stride;
 	plane->bytes = mem->size - skip;
 	/* Also of memory that several buffers have, or that somebody reads at the moment. */
 	if (gst_memory_lock(mem, GST_LOCK_FLAG_WRITE))
@@ -478,11 +477,75 @@ static inline void dlbuf_gstreamer_release_(void *buffer)
 }
 
 /*
+ * The places of a buffer's planes: `offset` is in the GstBuffer, and there is no fd. Also size,
+ * format, crop and colour.
+ */
+static inline int dlbuf_gstreamer_places_(GstBuffer *buffer,
+					  const struct dlbuf_gstreamer_format *format,
+					  struct dlbuf_frame *f)
+{
+	const GstVideoMeta *meta = gst_buffer_get_video_meta(buffer);
+	const GstVideoCropMeta *crop = gst_buffer_get_video_crop_meta(buffer);
+	const GstVideoInfo *info = &format->info;
+	int pitch = 0, ret;
+	uint32_t i;
+
+	memset(f, 0, sizeof(*f));
+	f->size = sizeof(*f);
+	if (!gst_buffer_get_size(buffer))
+		return dlbuf_fail(-ENODATA, "the GstBuffer is empty");
+	/* Without planes the meta is of a format that GStreamer does not know: ignore it. */
+	if (meta && !meta->n_planes)
+		meta = NULL;
+	f->width = meta ? meta->width : (uint32_t)GST_VIDEO_INFO_WIDTH(info);
+	f->height = meta ? meta->height : (uint32_t)GST_VIDEO_INFO_HEIGHT(info);
+	if (GST_VIDEO_INFO_INTERLACE_MODE(info) ==
+	    GST_VIDEO_INTERLACE_MODE_ALTERNATE)
+		f->height = f->height / 2 + f->height % 2;
+	f->code = format->code;
+	f->code_space = format->code_space;
+	f->modifier = format->modifier;
+	f->nplanes = meta ? meta->n_planes : GST_VIDEO_INFO_N_PLANES(info);
+#if GST_CHECK_VERSION(1, 24, 0)
+	if (!meta && GST_VIDEO_INFO_FORMAT(info) == GST_VIDEO_FORMAT_DMA_DRM)
+		return dlbuf_fail(-EOPNOTSUPP, "the places of the planes are not known: "
+				  "the GstBuffer has no GstVideoMeta");
+#endif
+	if (!f->nplanes || f->nplanes > DLBUF_MAX_PLANES)
+		return dlbuf_fail(-EOPNOTSUPP, "a GstBuffer of %u planes",
+				  f->nplanes);
+	if (format->is_bayer && !meta) {
+		ret = dlbuf_gstreamer_bayer_pitch_(buffer, info, &pitch);
+		if (ret)
+			return ret;
+	}
+	for (i = 0; i < f->nplanes; i++) {
+		f->planes[i].offset = meta ? meta->offset[i] : GST_VIDEO_INFO_PLANE_OFFSET(info, i);
+		f->planes[i].pitch = meta ? meta->stride[i] : pitch ? pitch :
+				     GST_VIDEO_INFO_PLANE_STRIDE(info, i);
+	}
+	if (crop) {
+		/* All zeroes are no crop in a frame. */
+		if (!crop->width || !crop->height)
+			return dlbuf_fail(-EINVAL, "the GstVideoCropMeta of %ux%u at %u,%u has "
+					  "no pixels", crop->width, crop->height, crop->x,
+					  crop->y);
+		f->crop.x = crop->x;
+		f->crop.y = crop->y;
+		f->crop.width = crop->width;
+		f->crop.height = crop->height;
+	}
+	f->colour = dlbuf_gstreamer_colour_(info);
+	return 0;
+}
+
+/*
  * Describes a buffer as a frame. Where each value comes from:
  *   planes     GstVideoMeta, or the caps if the buffer has none; in as many
  *              dma-bufs as the buffer has memories. The offsets of GstVideoMeta
  *              include its alignment
  *   crop       GstVideoCropMeta
+ *   colour     the caps, or GStreamer's defaults for the height
  *   timestamp  PTS, nanoseconds of the stream
  *   sequence   offset of the buffer
  *   order      IMPLICIT: a producer with fences adds them to the dma-buf
@@ -498,6 +561,7 @@ static inline void dlbuf_gstreamer_release_(void *buffer)
  * Does not block. *frame is written completely; on failure it is all
  * zeroes. Returns 0, or
  * -ENODATA     the buffer is empty
+ * -EINVAL      the buffer's GstVideoCropMeta has no pixels
  * -EBADF       a plane is in memory that is not a dma-buf
  * -ERANGE      a plane begins after the buffer
  * -EOPNOTSUPP  the planes' places are unknown: the buffer has no GstVideoMeta, and
@@ -508,61 +572,16 @@ static inline int dlbuf_gstreamer_frame(GstBuffer *buffer,
 					const struct dlbuf_gstreamer_format *format,
 					struct dlbuf_frame *frame)
 {
-	const GstVideoMeta *meta = gst_buffer_get_video_meta(buffer);
-	const GstVideoCropMeta *crop = gst_buffer_get_video_crop_meta(buffer);
-	const GstVideoInfo *info = &format->info;
 	struct dlbuf_frame f;
-	int pitch = 0, ret;
 	uint32_t i;
+	int ret = dlbuf_gstreamer_places_(buffer, format, &f);
 
 	memset(frame, 0, sizeof(*frame));
-	memset(&f, 0, sizeof(f));
-	f.size = sizeof(f);
-	if (!gst_buffer_get_size(buffer))
-		return dlbuf_fail(-ENODATA, "the GstBuffer is empty");
-	/* Without planes the meta is of a format that GStreamer does not know: ignore it. */
-	if (meta && !meta->n_planes)
-		meta = NULL;
-	f.width = meta ? meta->width : (uint32_t)GST_VIDEO_INFO_WIDTH(info);
-	f.height = meta ? meta->height : (uint32_t)GST_VIDEO_INFO_HEIGHT(info);
-	if (GST_VIDEO_INFO_INTERLACE_MODE(info) ==
-	    GST_VIDEO_INTERLACE_MODE_ALTERNATE)
-		f.height = f.height / 2 + f.height % 2;
-	f.code = format->code;
-	f.code_space = format->code_space;
-	f.modifier = format->modifier;
-	f.nplanes = meta ? meta->n_planes : GST_VIDEO_INFO_N_PLANES(info);
-#if GST_CHECK_VERSION(1, 24, 0)
-	if (!meta && GST_VIDEO_INFO_FORMAT(info) == GST_VIDEO_FORMAT_DMA_DRM)
-		return dlbuf_fail(-EOPNOTSUPP, "the places of the planes are not known: "
-				  "the GstBuffer has no GstVideoMeta");
-#endif
-	if (!f.nplanes || f.nplanes > DLBUF_MAX_PLANES)
-		return dlbuf_fail(-EOPNOTSUPP, "a GstBuffer of %u planes",
-				  f.nplanes);
-	if (format->is_bayer && !meta) {
-		ret = dlbuf_gstreamer_bayer_pitch_(buffer, info, &pitch);
-		if (ret)
-			return ret;
-	}
-	for (i = 0; i < f.nplanes; i++) {
-		ret = dlbuf_gstreamer_plane_(buffer,
-			meta ? meta->offset[i] :
-			       GST_VIDEO_INFO_PLANE_OFFSET(info, i),
-			meta ? meta->stride[i] : pitch ? pitch :
-			       GST_VIDEO_INFO_PLANE_STRIDE(info, i),
-			&f, &f.planes[i]);
-		if (ret)
-			return ret;
-	}
-	if (crop) {
-		f.crop.x = crop->x;
-		f.crop.y = crop->y;
-		f.crop.width = crop->width;
-		f.crop.height = crop->height;
-	}
-	f.colour = dlbuf_gstreamer_colour_(info);
-	f.field = dlbuf_gstreamer_field_(info, buffer);
+	for (i = 0; !ret && i < f.nplanes; i++)
+		ret = dlbuf_gstreamer_plane_(buffer, &f, &f.planes[i]);
+	if (ret)
+		return ret;
+	f.field = dlbuf_gstreamer_field_(&format->info, buffer);
 	if (GST_BUFFER_PTS_IS_VALID(buffer)) {
 		f.timestamp_ns = (int64_t)GST_BUFFER_PTS(buffer);
 		f.clock = DLBUF_CLOCK_STREAM;

@@ -27,6 +27,14 @@ struct command {
 	struct outfile png_out, json_out;	/* png_out: of all formats, the page of pictures */
 };
 
+/* ---- command.c */
+
+/*
+ * Fails if the file of this option is that of another one that comes before it: the last one
+ * to be written would replace the others. --save comes after all.
+ */
+int check_file(const struct command *cmd, const char *option, const char *path);
+
 /* ---- take.c */
 
 /*
@@ -34,6 +42,9 @@ struct command {
  * that are open; whatever happens, the camera is closed.
  */
 int camera_take(const struct command *cmd, uint32_t code, struct verify *v);
+
+/* check_file() of a format's files below --save. */
+int check_saved(const struct command *cmd, uint32_t code);
 
 /* The names of a format's files. */
 struct camera_code file_code(uint32_t code);

@@ -135,31 +135,49 @@ static const struct cmdline usage = {
 	.opts = options,
 };
 
+/* Where a file is or will be, by a folder without links and dots. NULL: there is no folder. */
+static char *place_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *folder = slash ? strndup(path, slash + 1 - path) : strdup("."), *place = NULL;
+	char *real = folder ? realpath(folder, NULL) : NULL;
+
+	if (real && asprintf(&place, "%s/%s", real, slash ? slash + 1 : path) < 0)
+		place = NULL;
+	free(folder);
+	free(real);
+	return place;
+}
+
 /* A device or a pipe is written in place, so /dev/null may have all of them. */
 static bool is_same_file(const char *a, const char *b)
 {
 	struct stat x, y;
-	bool there = !stat(a, &x);
+	bool there = !stat(a, &x), same;
+	char *p, *q;
 
 	if (there && !S_ISREG(x.st_mode))
 		return false;
-	return !strcmp(a, b) ||
-	       (there && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
+	if (there && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino)
+		return true;
+	p = place_of(a);
+	q = place_of(b);
+	same = p && q && !strcmp(p, q);
+	free(p);
+	free(q);
+	return same;
 }
 
-/* Else the last one to be written would replace the others. */
-static int check_files(const struct command *cmd)
+int check_file(const struct command *cmd, const char *option, const char *path)
 {
 	const struct {
 		const char *option, *path;
 	} files[] = { { "--png", cmd->png }, { "--input", cmd->input }, { "--json", cmd->json.path } };
 
-	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-		for (size_t j = 0; j < i; j++)
-			if (files[i].path && files[j].path &&
-			    is_same_file(files[j].path, files[i].path))
-				return fail(STATUS_USAGE, "%s and %s are the same file, %s",
-					    files[j].option, files[i].option, files[i].path);
+	for (size_t i = 0; path && i < ARRAY_SIZE(files) && strcmp(files[i].option, option); i++)
+		if (files[i].path && is_same_file(files[i].path, path))
+			return fail(STATUS_USAGE, "%s and %s are the same file, %s",
+				    files[i].option, option, path);
 	return 0;
 }
 
@@ -183,8 +201,7 @@ static int parse(struct command *cmd, int argc, char **argv)
 		cmd->input_width = cmd->input_height = 640;
 	if (cmd->input && !cmd->input_width)
 		return fail(STATUS_USAGE, "--input is the picture of --prepare WxH");
-	status = check_files(cmd);
-	return status || cmd->code || cmd->all ? status : set_format(cmd, "NV12");
+	return cmd->code || cmd->all ? 0 : set_format(cmd, "NV12");
 }
 
 /* ---------------------------------------------------------------- the run */
@@ -193,20 +210,25 @@ static int parse(struct command *cmd, int argc, char **argv)
 static int index_open(struct command *cmd)
 {
 	char path[4096];
+	int status;
 
 	snprintf(path, sizeof(path), "%s/index.html", cmd->save);
-	return outfile_open(&cmd->png_out, path);
+	status = check_file(cmd, "--save", path);
+	return status ? status : outfile_open(&cmd->png_out, path);
 }
 
 /* Before the camera is: a path that cannot be written is known at once. */
 static int open_files(struct command *cmd)
 {
-	int status = 0;
+	int status;
 
 	if (cmd->save && mkdir(cmd->save, 0777) && errno != EEXIST)
 		return fail(STATUS_SYSTEM, "%s cannot be made: %s", cmd->save,
 			    strerror(errno));
-	if (cmd->png)
+	status = check_file(cmd, "--input", cmd->input);
+	if (!status)
+		status = check_file(cmd, "--json", cmd->json.path);
+	if (!status && cmd->png)
 		status = outfile_open(&cmd->png_out, cmd->png);
 	if (!status && cmd->input)
 		status = outfile_open(&cmd->input_out, cmd->input);

@@ -83,10 +83,14 @@ static void print_line(const struct run *run, uint32_t code, enum result result,
 		       const char *reason)
 {
 	const struct verify *v = run->v;
+	const struct dlbuf_camera_info *cam = &v->cam->info;
 	char what[256] = "";
 
 	if (result == RESULT_OK)
 		put_tensors(&v->devices[0], what, sizeof(what));
+	if (*what && (cam->width != run->cmd->width || cam->height != run->cmd->height))
+		snprintf(what + strlen(what), sizeof(what) - strlen(what),
+			 " (%lux%lu was asked for)", run->cmd->width, run->cmd->height);
 	progress_clear();
 	printf("  %s%-7s%s  %-7s  %-12s  %-6s  %s%s%s\n",
 	       style(result == RESULT_OK ? STYLE_GOOD : STYLE_BAD),
@@ -256,6 +260,10 @@ int all_formats(struct command *cmd, struct verify *v, cJSON **json)
 	if (!n)
 		return fail(STATUS_ABSENT, "%s has no list of formats",
 			    cmd->node);
+	for (uint32_t i = 0; cmd->save && !status && i < n; i++)
+		status = check_saved(cmd, codes[i]);
+	if (status)
+		return status;
 	run.formats = cJSON_CreateArray();
 	if (cmd->png_out.f)
 		fputs(page, cmd->png_out.f);

@@ -334,6 +334,7 @@ static void put_tensor(cJSON *array, const DLTensor *t, uint64_t first)
 static void put_device(cJSON *array, const struct verify *v,
 		       const struct device *d)
 {
+	const int64_t shape[] = { 1, 3, v->input_height, v->input_width };
 	cJSON *o = cJSON_CreateObject(), *tensors;
 
 	put_string(o, "name", d->info.name);
@@ -355,8 +356,15 @@ static void put_device(cJSON *array, const struct verify *v,
 		cJSON *input = cJSON_AddObjectToObject(o, "input");
 
 		put_series(input, "prepare", &d->input.ns);
-		if (d->input.ns.n)
+		if (d->input.ns.n) {
 			put_number(input, "difference", d->input.difference);
+			put_string(input, "dtype", "float32");
+			put_numbers(input, "shape", shape, 4);
+			put_number(input, "scaled_width", d->input.info.scaled_width);
+			put_number(input, "scaled_height", d->input.info.scaled_height);
+			put_number(input, "left", d->input.info.left);
+			put_number(input, "top", d->input.info.top);
+		}
 		if (*d->input.refused)
 			put_string(input, "refused", d->input.refused);
 	}

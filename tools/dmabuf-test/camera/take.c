@@ -21,6 +21,21 @@ struct camera_code file_code(uint32_t code)
 	return name;
 }
 
+int check_saved(const struct command *cmd, uint32_t code)
+{
+	struct camera_code name = file_code(code);
+	char path[4096];
+	int status;
+
+	snprintf(path, sizeof(path), "%s/%s.raw", cmd->save, name.s);
+	status = check_file(cmd, "--save", path);
+	/* --png is that picture, in another place or in this one. */
+	if (status || cmd->png)
+		return status;
+	snprintf(path, sizeof(path), "%s/%s.png", cmd->save, name.s);
+	return check_file(cmd, "--save", path);
+}
+
 static int saved_open(struct saved *saved, const struct command *cmd,
 		      struct verify *v)
 {
@@ -31,6 +46,9 @@ static int saved_open(struct saved *saved, const struct command *cmd,
 	*saved = (struct saved){ 0 };
 	if (!cmd->save)
 		return 0;
+	status = check_saved(cmd, v->cam->info.code);
+	if (status)
+		return status;
 	name = file_code(v->cam->info.code);
 	snprintf(path, sizeof(path), "%s/%s.raw", cmd->save, name.s);
 	status = outfile_open(&saved->raw, path);
