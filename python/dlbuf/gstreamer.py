@@ -296,7 +296,7 @@ def frame(
     whether the picture is linear, and are refused unless you say modifier, MOD_LINEAR for
     example. Does not block. Raises Error with EBADF if a plane is no dma-buf and ENODATA
     for an empty buffer, UnsupportedError if the format or its layout is unknown, and
-    InvalidError for caps that are not of one picture.
+    InvalidError for caps that are not of one picture, and a crop without pixels.
 
     >>> import dlbuf.gstreamer
     >>> from gi.repository import Gst
@@ -328,6 +328,10 @@ def frame(
         access = _read_only(access)
     c = _c()
     crop = c.gst.gst_buffer_get_meta(hash(buffer), c.metas[1])
+    # All zeros are no crop in a frame.
+    if crop and not (crop[0].width and crop[0].height):
+        raise InvalidError(_EINVAL, f"the buffer's crop has no pixels: {crop[0].width}x"
+                           f"{crop[0].height} at {crop[0].x},{crop[0].y}")
     flags, kept = int(buffer.get_flags()), [sample]
     none = gst.CLOCK_TIME_NONE
     return import_frame(

@@ -162,6 +162,9 @@ def gstreamer_by_hand():
         part.set_flags(gst.BufferFlags(flag))
         assert dlbuf.gstreamer.frame(part, caps).info.field is field
     raises(dlbuf.Error, lambda: dlbuf.gstreamer.frame(gst.Buffer.new(), caps), "empty")
+    # It has no pixels until somebody sets its fields.
+    part.add_meta(video.VideoCropMeta.get_info(), None)
+    raises(dlbuf.InvalidError, lambda: dlbuf.gstreamer.frame(part, caps), "no pixels: 0x0 at 0,0")
     plain = gst.Buffer.new_allocate(None, 62 * 48 * 2, None)
     raises(dlbuf.Error, lambda: dlbuf.gstreamer.frame(plain, caps), "no dma-buf")
     for text, kind, words in (
