@@ -166,8 +166,8 @@ struct dlbuf_prepare;
 /*
  * Makes a plan: checks the options and computes the tables for frames like this one, of
  * the same size, crop, format, modifier and colour. The planes, fds and fence of frame are
- * not used; what an import refuses (an unknown modifier, a crop that splits a sample),
- * dlbuf_prepare_frame() refuses. dev may be NULL, for dlbuf_prepare_tensors() and
+ * not used; what an import refuses (an unknown modifier, a mosaic whose crop begins at an odd
+ * pixel), dlbuf_prepare_frame() refuses. dev may be NULL, for dlbuf_prepare_tensors() and
  * dlbuf_prepare_tensor_crops() on the CPU alone. frame and opts are borrowed; *plan is new,
  * and holds dev open: destroy it before the handles of a wrapped device. A plan can be used
  * by one thread at a time. Does not wait for frames or other work. On a device the tables are
@@ -176,15 +176,17 @@ struct dlbuf_prepare;
  * the child has none of opts->threads; dlbuf_prepare_frame() is -ESTALE, as each import.
  * -EINVAL      a size of 0, or none for the rule; a side of the tensor or of the scaled picture of
  *              more than 32768 pixels, or of the frame of more than 2^20; a mosaic of less than
- *              2x2 pixels; a crop outside the picture; an option that is NaN, infinite or out of
- *              its range; a dtype that is not in the list; no such format
+ *              2x2 pixels; a crop outside the picture; an option, or a field of the frame's
+ *              colour, that is NaN, infinite or out of its range; a dtype that is not in the
+ *              list; no such format
  * -EOPNOTSUPP  a format without colours (compressed, metadata, a palette's indices), or whose
- *              pixels share bytes; a matrix that is not linear (ICtCp, BT.2020 with
- *              constant luminance); a device that cannot prepare (docs/prepare.md has those
- *              that can); on devices other than the CPU mosaics, floats, HSV, signed values,
- *              unevenly spaced values (packed 4:1:1, YYUV), big-endian words (RGB565X, BGR666),
- *              words with a plane of alpha (RGB565_A8), values that are made of more than 65536
- *              samples, a driver that refuses the kernel
+ *              pixels share bytes; a crop of the frame that begins inside a sample; a matrix
+ *              that is not linear (ICtCp, BT.2020 with constant luminance); a device that
+ *              cannot prepare (docs/prepare.md has those that can); on devices other than the
+ *              CPU mosaics, floats, HSV, signed values, unevenly spaced values (packed 4:1:1,
+ *              YYUV), big-endian words (RGB565X, BGR666), words with a plane of alpha
+ *              (RGB565_A8), values that are made of more than 65536 samples, a driver that
+ *              refuses the kernel
  * -EIO         a driver failed
  * -ESTALE      a parent process opened dev
  */

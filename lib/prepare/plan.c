@@ -50,7 +50,10 @@ static int in_range(const char *what, double value, double low, double high)
 		    number(high).s);
 }
 
-static int check_numbers(const struct dlbuf_prepare_opts *o)
+/* Options that are not 0 are used instead of the frame's. */
+#define COLOUR(field) (o->colour.field ? o->colour.field : f->colour.field)
+
+static int check_numbers(const struct dlbuf_frame *f, const struct dlbuf_prepare_opts *o)
 {
 	const double most = 1e9;
 	const struct {
@@ -66,9 +69,9 @@ static int check_numbers(const struct dlbuf_prepare_opts *o)
 		{ "rule", (int)o->rule, 0, DLBUF_SIZE_SCALED },
 		{ "fit", (int)o->fit, 0, DLBUF_FIT_CROP },
 		{ "channels", (int)o->channels, 0, DLBUF_CHANNELS_GREY },
-		{ "colour.range", o->colour.range, 0, DLBUF_RANGE_FULL },
-		{ "colour.chroma_site", o->colour.chroma_site, 0, 6 },
-		{ "colour.hue", o->colour.hue, 0, DLBUF_HUE_256 },
+		{ "colour.range", COLOUR(range), 0, DLBUF_RANGE_FULL },
+		{ "colour.chroma_site", COLOUR(chroma_site), 0, 6 },
+		{ "colour.hue", COLOUR(hue), 0, DLBUF_HUE_256 },
 		{ "colour.reserved", o->colour.reserved[0] | o->colour.reserved[1], 0, 0 },
 		{ "threads", o->threads, 0, THREADS_MAX }, { "reserved", o->reserved, 0, 0 },
 	};
@@ -438,7 +441,7 @@ static int plan_init(const struct dlbuf_frame *f, const struct dlbuf_prepare_opt
 {
 	struct dlbuf_rect crop;
 	bool linear;
-	int ret = check_numbers(o);
+	int ret = check_numbers(f, o);
 
 	if (!ret)
 		ret = find_store(o->dtype, &p->store);
@@ -456,6 +459,9 @@ static int plan_init(const struct dlbuf_frame *f, const struct dlbuf_prepare_opt
 	p->source.width = crop.width;
 	p->source.height = crop.height;
 	ret = prepare_source(f, &o->colour, o->channels == DLBUF_CHANNELS_GREY, &p->source);
+	/* A mosaic's pattern can begin anywhere. */
+	for (uint32_t i = 0; i < p->source.nplanes && !ret; i++)
+		ret = frame_crop_begins(&crop, &p->source.planes[i], i);
 	if (!ret)
 		ret = find_geometry(p);
 	if (ret)

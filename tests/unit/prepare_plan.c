@@ -132,6 +132,49 @@ TEST(formats_that_are_refused)
 	}
 }
 
+/* What the producer says of its frame. */
+TEST(frames_that_are_refused)
+{
+	static const struct {
+		uint32_t code;
+		int space, ret;
+		const char *why;
+		struct dlbuf_rect crop;
+		struct dlbuf_colour colour;
+	} rows[] = {
+		{ CC('N','V','1','2'), DRM, 0, "", { 2, 4, 7, 5 }, { 0 } },
+		{ CC('N','V','1','2'), DRM, -EOPNOTSUPP, "1,0, inside a sample of plane 1", { 1, 0, 8, 8 }, { 0 } },
+		{ CC('N','V','1','2'), DRM, -EOPNOTSUPP, "0,3, inside a sample of plane 1", { 0, 3, 8, 8 }, { 0 } },
+		{ CC('Y','U','Y','V'), DRM, 0, "", { 2, 1, 8, 8 }, { 0 } },
+		{ CC('Y','U','Y','V'), DRM, -EOPNOTSUPP, "1,1, inside a sample of plane 0", { 1, 1, 8, 8 }, { 0 } },
+		{ CC('R','G','G','B'), V4L2, 0, "", { 1, 1, 8, 8 }, { 0 } },
+		{ CC('N','V','1','2'), DRM, -EINVAL, "colour.range is 3; ", { 0 }, { .range = 3 } },
+		{ CC('N','V','1','2'), DRM, -EINVAL, "colour.range is 255; ", { 0 }, { .range = 255 } },
+		{ CC('N','V','1','2'), DRM, -EINVAL, "colour.chroma_site is 7; ", { 0 }, { .chroma_site = 7 } },
+		{ CC('H','S','V','3'), V4L2, -EINVAL, "colour.hue is 3; ", { 0 }, { .hue = 3 } },
+		{ CC('N','V','1','2'), DRM, -EOPNOTSUPP, "matrix 14 ", { 0 }, { .matrix = 15 } },
+	};
+	struct dlbuf_prepare *plan;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct dlbuf_frame f = { .size = sizeof(f), .width = 16, .height = 12, .crop = rows[i].crop,
+			.colour = rows[i].colour, .code = rows[i].code, .code_space = rows[i].space };
+		struct dlbuf_prepare_opts o = OPTS(.fit = 0);
+		int ret = dlbuf_prepare_create(NULL, &f, &o, &plan);
+
+		if (!CHECK(ret == rows[i].ret) || (ret && !CHECK(strstr(dlbuf_last_error(), rows[i].why))))
+			ktap_note(NULL, 0, "row %zu, %s: %s", i, rows[i].why, dlbuf_last_error());
+		if (!ret)
+			dlbuf_prepare_destroy(plan);
+		/* Options are used instead. */
+		o.colour = (struct dlbuf_colour){ .matrix = 2, .range = 1, .chroma_site = 1, .hue = 1 };
+		ret = dlbuf_prepare_create(NULL, &f, &o, &plan);
+		CHECK(!ret || rows[i].crop.width);
+		if (!ret)
+			dlbuf_prepare_destroy(plan);
+	}
+}
+
 /* A picture of 16x12 pixels in memory. */
 static uint8_t grey_pixels[12][16];
 static DLManagedTensorVersioned grey = {
