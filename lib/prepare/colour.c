@@ -194,7 +194,7 @@ static int find_words(const struct format *f, struct source *s)
 	s->group.swapped = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ && f->bits > 8;
 	if (fields) {
 		s->group.words = 1;
-		s->group.swapped ^= fields->swapped;
+		s->group.swapped |= fields->swapped;
 		s->group.bytes = (fields->bits[0] + fields->bits[1] + fields->bits[2] +
 				  fields->bits[3]) / 8;
 		if (s->view == DLBUF_VIEW_ROWS)

@@ -119,7 +119,7 @@ static uint32_t ordered(const struct layout *l, uint32_t v)
 	bool big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
 	uint32_t swapped = l->bits == 16 ? (v & 255) << 8 | (v >> 8 & 255) : __builtin_bswap32(v);
 
-	return l->swapped ^ (big && l->rows) ? swapped : v;
+	return (big ? l->rows && !l->swapped : l->swapped) ? swapped : v;
 }
 
 static void scene_make(struct scene *s, const struct layout *l, uint32_t w, uint32_t h)
