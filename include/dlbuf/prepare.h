@@ -62,7 +62,7 @@ enum dlbuf_size_rule {
 	/*
 	 * About min_pixels to max_pixels (0: no limit; set one at least), both sides a
 	 * multiple of `multiple`, and not less than it: smart_resize() of transformers, which
-	 * can exceed max_pixels where it rounds up to min_pixels.
+	 * can exceed max_pixels where it rounds up to min_pixels, or to one multiple.
 	 */
 	DLBUF_SIZE_PIXELS = 4,
 	/* scaled_width x scaled_height, whatever the aspect. */

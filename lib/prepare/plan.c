@@ -126,9 +126,10 @@ static int need(const char *rule, const char *field, uint64_t value)
 	return value ? 0 : fail(-EINVAL, "the rule %s needs %s", rule, field);
 }
 
-static double at_least_one(double x)
+static void at_least(struct scaled *s, double side)
 {
-	return x < 1 ? 1 : x;
+	s->width = s->width < side ? side : s->width;
+	s->height = s->height < side ? side : s->height;
 }
 
 /* Rounded as sqrt() of libm: one bit more or less can be a multiple of pixels. x is normal. */
@@ -180,6 +181,9 @@ static void by_pixels(const struct dlbuf_prepare_opts *o, double w, double h, st
 
 	s->width = prepare_round(w / m) * m;
 	s->height = prepare_round(h / m) * m;
+	/* transformers always has a minimum: it enlarges to it what has a side of 0. */
+	if (!o->min_pixels)
+		at_least(s, m);
 	if (o->max_pixels && s->width * s->height > (double)o->max_pixels) {
 		beta = root(w * h / (double)o->max_pixels);
 		s->width = prepare_floor(w / beta / m) * m;
@@ -189,10 +193,7 @@ static void by_pixels(const struct dlbuf_prepare_opts *o, double w, double h, st
 		s->width = -prepare_floor(-(w * beta / m)) * m;
 		s->height = -prepare_floor(-(h * beta / m)) * m;
 	}
-	if (s->width < m)
-		s->width = m;
-	if (s->height < m)
-		s->height = m;
+	at_least(s, m);
 }
 
 /* Finds the size of the scaled picture of w x h pixels, and of the tensor. */
@@ -235,7 +236,8 @@ static int find_sizes(const struct dlbuf_prepare_opts *o, double w, double h,
 	}
 	if (ret)
 		return ret;
-	*tensor = (struct scaled){ at_least_one(s->width), at_least_one(s->height) };
+	*tensor = *s;
+	at_least(tensor, 1);
 	if (o->rule != DLBUF_SIZE_EXACT) {
 		*s = *tensor;
 		if (!o->width && !o->height)
@@ -250,8 +252,8 @@ static int find_sizes(const struct dlbuf_prepare_opts *o, double w, double h,
 		r = o->width / w < o->height / h ? o->width / w : o->height / h;
 		if (o->flags & DLBUF_PREPARE_NO_ENLARGE && r > 1)
 			r = 1;
-		*s = (struct scaled){ at_least_one(prepare_round(w * r)),
-				      at_least_one(prepare_round(h * r)) };
+		*s = (struct scaled){ prepare_round(w * r), prepare_round(h * r) };
+		at_least(s, 1);
 	} else if (o->fit == DLBUF_FIT_CROP) {
 		double side = o->width > o->height ? o->width : o->height;
 

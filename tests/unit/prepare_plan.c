@@ -814,3 +814,7 @@ TEST(sizes_by_the_rules)
 }
 
 KTAP_MAIN()
+		/* A side of less than half a multiple: transformers makes it larger, to min_pixels. */
+		{ 50, 3, 18, 6, 18, 6, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 6, .max_pixels = 22) },
+		{ 50, 3, 48, 6, 48, 6, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 6, .max_pixels = 288) },
+		{ 50, 3, 42, 6, 42, 6, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 6, .min_pixels = 100, .max_pixels = 150) },
