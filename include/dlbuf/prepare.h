@@ -291,7 +291,8 @@ struct dlbuf_crop {
  * are set. After a failure what is in it means nothing. crops, infos, frame's fds and out are
  * borrowed; the lease fires once, and not on failure. Blocks as dlbuf_prepare_frame().
  * -EINVAL  no crops; a crop outside the picture; one whose result has another size than the
- *          tensor's images (a rule without width and height); fewer than index + n images
+ *          tensor's images (a rule without width and height); fewer than index + n images; an
+ *          infos[0].size by which the next info is not aligned
  * and the errors of dlbuf_prepare_frame().
  */
 DLBUF_API int dlbuf_prepare_crops(struct dlbuf_prepare *plan, const struct dlbuf_frame *frame,

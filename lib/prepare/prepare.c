@@ -443,6 +443,9 @@ static int check_arguments(const struct batch *b)
 		return fail(-EINVAL, "the tensor is NULL");
 	if (!b->n)
 		return fail(-EINVAL, "there are no crops");
+	if (b->infos && b->infos->size % _Alignof(struct dlbuf_prepare_info))
+		return fail(-EINVAL, "infos with a size of %zu are not aligned: set it to "
+			    "sizeof(struct dlbuf_prepare_info)", b->infos->size);
 	return b->infos ? INFO_CHECK(b->infos, "dlbuf_prepare_info") : 0;
 }
 

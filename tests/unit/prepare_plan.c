@@ -236,6 +236,10 @@ TEST(crops_that_are_refused)
 	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 1, NULL, 0, 0, NULL), -EINVAL);
 	infos[0].size = 0;
 	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 1, &out, 0, 0, infos), -EINVAL);
+	/* Those behind the first would not be aligned. */
+	infos[0].size = 13;
+	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 2, &out, 0, 0, infos), -EINVAL);
+	CHECK_SAYS("a size of 13");
 	dlbuf_prepare_destroy(plan);
 }
 
