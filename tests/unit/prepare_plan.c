@@ -243,6 +243,29 @@ TEST(crops_that_are_refused)
 	dlbuf_prepare_destroy(plan);
 }
 
+/* Of one value there is no next. */
+TEST(strides_of_axes_of_one)
+{
+	static int64_t ones[] = { 1, 1, 1, 1 }, strides[] = { INT64_MAX, INT64_MAX, INT64_MIN, INT64_MAX };
+	struct dlbuf_prepare_opts o = OPTS(.channels = DLBUF_CHANNELS_GREY, .scale = 1);
+	struct dlbuf_frame f = grey_frame;
+	DLManagedTensorVersioned from = grey, out = grey;
+	float value = 0;
+	struct dlbuf_prepare *plan;
+
+	f.height = 1;
+	o.width = o.height = 1;
+	memset(grey_pixels, 7, sizeof(grey_pixels));
+	from.dl_tensor.shape = (int64_t[]){ 1, 16 };
+	from.dl_tensor.strides = (int64_t[]){ INT64_MAX, 1 };
+	out.dl_tensor = (DLTensor){ .data = &value, .ndim = 4, .device = { kDLCPU, 0 }, .dtype = types[0],
+		.shape = ones, .strides = strides };
+	REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
+	CHECK(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, &out, 0, 0));
+	CHECK(value == 7);
+	dlbuf_prepare_destroy(plan);
+}
+
 /* Every pixel is in a tile, each tile inside, and each shares enough with one before it. */
 TEST(tiles_cover_the_picture)
 {
