@@ -132,6 +132,14 @@ static void at_least(struct scaled *s, double side)
 	s->height = s->height < side ? side : s->height;
 }
 
+/* A sum or a product as a double: x87 computes on with more bits. */
+static double rounded(double x)
+{
+	volatile double d = x;
+
+	return d;
+}
+
 /* Rounded as sqrt() of libm: one bit more or less can be a multiple of pixels. x is normal. */
 static double root(double x)
 {
@@ -161,17 +169,17 @@ static double root(double x)
 static void shorter(struct scaled *s, double w, double h, double side)
 {
 	if (w <= h)
-		*s = (struct scaled){ side, prepare_floor(side * h / w) };
+		*s = (struct scaled){ side, prepare_floor(rounded(side * h) / w) };
 	else
-		*s = (struct scaled){ prepare_floor(side * w / h), side };
+		*s = (struct scaled){ prepare_floor(rounded(side * w) / h), side };
 }
 
 static void longer(struct scaled *s, double w, double h, double side)
 {
 	if (w >= h)
-		*s = (struct scaled){ side, prepare_floor(side * h / w) };
+		*s = (struct scaled){ side, prepare_floor(rounded(side * h) / w) };
 	else
-		*s = (struct scaled){ prepare_floor(side * w / h), side };
+		*s = (struct scaled){ prepare_floor(rounded(side * w) / h), side };
 }
 
 /* smart_resize() of vision-language models. */
@@ -298,8 +306,8 @@ static int find_geometry(struct dlbuf_prepare *p)
 	i->crop_width = all ? w : o->crop_width;
 	i->crop_height = all ? h : o->crop_height;
 	/* Shorter ones would have no pixels in the arithmetic. */
-	if (i->crop_width < MIN_SIDE || i->crop_height < MIN_SIDE || i->crop_x + i->crop_width > w ||
-	    i->crop_y + i->crop_height > h)
+	if (i->crop_width < MIN_SIDE || i->crop_height < MIN_SIDE ||
+	    rounded(i->crop_x + i->crop_width) > w || rounded(i->crop_y + i->crop_height) > h)
 		return fail(-EINVAL, "the crop of %sx%s at %s,%s is not inside the picture of "
 			    "%gx%g, or smaller than 1/1024 of a pixel", number(i->crop_width).s,
 			    number(i->crop_height).s, number(i->crop_x).s, number(i->crop_y).s, w, h);
@@ -345,13 +353,13 @@ static uint32_t above(double x)
 static int find_axes(enum dlbuf_filter filter, double from, double length, uint32_t all,
 		     uint32_t begin, uint32_t n, uint32_t sub, double site, struct axis out[2])
 {
-	uint32_t low = (uint32_t)prepare_floor(from), high = above(from + length);
+	uint32_t low = (uint32_t)prepare_floor(from), high = above(rounded(from + length));
 	double move = site * (sub - 1) / 2;
 	int ret = prepare_axis(filter, from, length, all, begin, n, low, high, &out[0]);
 
 	if (!ret && sub)
 		ret = prepare_axis(filter, (from + move) / sub, length / sub, all, begin, n,
-				   low / sub, above((from + length) / sub), &out[1]);
+				   low / sub, above(rounded(from + length) / sub), &out[1]);
 	return ret;
 }
 

@@ -243,6 +243,27 @@ TEST(crops_that_are_refused)
 	dlbuf_prepare_destroy(plan);
 }
 
+/* Processors whose sums have more bits than a double do not find them larger. */
+TEST(crops_that_end_with_the_picture)
+{
+	struct dlbuf_frame f = grey_frame;
+	struct dlbuf_prepare *plan;
+
+	f.width = 640;
+	f.height = 1;
+	for (int i = 1; i < 600; i++) {
+		struct dlbuf_prepare_opts o = OPTS(.crop_x = i / 1.001, .crop_width = 640 - o.crop_x,
+			.crop_y = i / 1001., .crop_height = 1 - o.crop_y);
+		volatile double x = o.crop_x + o.crop_width, y = o.crop_y + o.crop_height;
+
+		if (x > 640 || y > 1)
+			continue;
+		REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
+		CHECK(plan->x[0].high <= 640 && plan->y[0].high <= 1);
+		dlbuf_prepare_destroy(plan);
+	}
+}
+
 /* Of one value there is no next. */
 TEST(strides_of_axes_of_one)
 {
@@ -805,6 +826,9 @@ TEST(sizes_by_the_rules)
 		{ 1920, 1080, 640, 640, 640, 360, 0, 0, RULE(.width = 640, .height = 640, .fit = 1, .flags = DLBUF_PREPARE_TOP_LEFT) },
 		{ 320, 240, 640, 640, 320, 240, 160, 200, RULE(.width = 640, .height = 640, .fit = 1, .flags = DLBUF_PREPARE_NO_ENLARGE) },
 		{ 1000, 667, 224, 224, 335, 224, -55, 0, RULE(.width = 224, .height = 224, .fit = 2) },
+		/* 77 * 61.124 / 5.782 is 814 in doubles, and less with more bits. */
+		{ 259, 7, 73, 77, 814, 77, -370, 0, RULE(.width = 73, .height = 77, .fit = 2, .crop_x = 197.876,
+			.crop_width = 61.123999999999995, .crop_y = 1.218, .crop_height = 5.782) },
 		/* timm: 224 / .875 = 256; torchvision's resize of 256 makes 341 of 1000 x 750 */
 		{ 1000, 750, 224, 224, 341, 256, -58, -16, RULE(.width = 224, .height = 224, .fit = 2, .crop_pct = .875) },
 		{ 640, 480, 341, 256, 341, 256, 0, 0, RULE(.rule = DLBUF_SIZE_SHORTEST, .shortest = 256) },
@@ -815,6 +839,10 @@ TEST(sizes_by_the_rules)
 		{ 40, 30, 84, 56, 84, 56, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 28, .min_pixels = 3136, .max_pixels = 1003520) },
 		/* sqrt(82944 / 50176), rounded otherwise, makes it 112x448. */
 		{ 144, 576, 98, 434, 98, 434, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 14, .max_pixels = 50176) },
+		/* A side of less than half a multiple: transformers makes it larger, to min_pixels. */
+		{ 50, 3, 18, 6, 18, 6, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 6, .max_pixels = 22) },
+		{ 50, 3, 48, 6, 48, 6, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 6, .max_pixels = 288) },
+		{ 50, 3, 42, 6, 42, 6, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 6, .min_pixels = 100, .max_pixels = 150) },
 		/* torchvision: 11 / 2 is rounded to 6, and 105 / 2 to 52 */
 		{ 1000, 700, 224, 224, 329, 235, -52, -6, RULE(.rule = DLBUF_SIZE_SCALED, .scaled_width = 329, .scaled_height = 235, .width = 224, .height = 224, .flags = DLBUF_PREPARE_CUT_ROUND) },
 		{ 1000, 700, 224, 224, 335, 235, -55, -5, RULE(.rule = DLBUF_SIZE_SCALED, .scaled_width = 335, .scaled_height = 235, .width = 224, .height = 224) },
@@ -841,7 +869,3 @@ TEST(sizes_by_the_rules)
 }
 
 KTAP_MAIN()
-		/* A side of less than half a multiple: transformers makes it larger, to min_pixels. */
-		{ 50, 3, 18, 6, 18, 6, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 6, .max_pixels = 22) },
-		{ 50, 3, 48, 6, 48, 6, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 6, .max_pixels = 288) },
-		{ 50, 3, 42, 6, 42, 6, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 6, .min_pixels = 100, .max_pixels = 150) },
