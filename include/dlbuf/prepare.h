@@ -47,7 +47,7 @@ enum dlbuf_filter {
 
 /*
  * Size of the scaled picture. The rules apply after the crop and the turn. By all but EXACT,
- * width and height may be 0: the tensor has that size. Otherwise it is the middle of the
+ * width and height may both be 0: the tensor has that size. Otherwise it is the middle of the
  * scaled picture, with bars where that is smaller.
  */
 enum dlbuf_size_rule {
@@ -100,7 +100,7 @@ struct dlbuf_prepare_opts {
 	/*
 	 * The part of the visible picture, in pixels; fractions are allowed, sides of less
 	 * than 1/1024 are not. All four 0: all of it. Only pixels that the crop touches are
-	 * read.
+	 * read, and of a mosaic their neighbours.
 	 */
 	double crop_x, crop_y, crop_width, crop_height;
 	enum dlbuf_size_rule rule;
@@ -133,7 +133,7 @@ struct dlbuf_prepare_opts {
 	double scale, mean[3], std[3];
 	/*
 	 * For integers: the value divided by quant_scale (0: 1), rounded half to even,
-	 * plus zero_point, saturated.
+	 * plus zero_point, saturated. A float16 beyond 65504 is infinite.
 	 */
 	double quant_scale;
 	int32_t zero_point;
@@ -208,9 +208,10 @@ DLBUF_API int dlbuf_prepare_get_info(const struct dlbuf_prepare *plan,
  * Prepares a frame into image `index` of a tensor of the shape [N, C, H, W] or
  * [N, H, W, C], or [C, H, W] or [H, W, C] with index 0. C is 3, or of a grey tensor 1.
  *
- * On the CPU, out may be of any library. The call waits for the frame's producers, until
- * deadline_ns (CLOCK_MONOTONIC, 0: none), and out is complete when it returns. If out is a
- * tensor of dlbuf that the caller has not acquired, the call acquires and releases it.
+ * On the CPU, out may be of any library; strides may be NULL, as in DLPack before 1.2. The
+ * call waits for the frame's producers, until deadline_ns (CLOCK_MONOTONIC, 0: none), and out
+ * is complete when it returns. If out is a tensor of dlbuf that the caller has not acquired,
+ * the call acquires and releases it.
  *
  * On other devices, out is a tensor of dlbuf on the plan's device, which the caller has not
  * acquired. Where the device acquires and releases by DLBUF_SYNC_FENCE, it waits for the
@@ -223,9 +224,9 @@ DLBUF_API int dlbuf_prepare_get_info(const struct dlbuf_prepare *plan,
  * The lease of the frame fires when its pixels have been read. out is borrowed.
  *
  * frame's fds are borrowed. On failure the lease does not fire.
- * -EINVAL      another kind of frame than the plan's; a tensor of another shape; index
- *              outside; on other devices than the CPU, fields of DLPack that reach beyond
- *              the tensor
+ * -EINVAL      a plan without a device; another kind of frame than the plan's; a tensor of
+ *              another shape; index outside; on other devices than the CPU, fields of DLPack
+ *              that reach beyond the tensor
  * -EOPNOTSUPP  another dtype or device than the plan's; strides that overlap, or beyond 2^31
  *              values; values that are not aligned to their size; a tensor whose range of
  *              addresses, or on other devices of bytes of the dma-buf, overlaps that of a
