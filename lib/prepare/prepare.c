@@ -264,7 +264,7 @@ static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 			    "of %u", i, name, (long long)rows, (long long)columns, f->channels);
 	step = rows == 1 ? 0 : t->strides ? t->strides[0] :
 		ndim == 3 ? columns * f->channels : t->shape[1];
-	if (t->strides && ((columns > 1 && t->strides[1] != (bytes ? 1 : f->channels)) ||
+	if (t->strides && ((t->shape[1] > 1 && t->strides[1] != (bytes ? 1 : f->channels)) ||
 			   (ndim == 3 && t->strides[2] != 1)))
 		return fail(-EOPNOTSUPP, "the strides of plane %u are not rows of %s", i, name);
 	if (check_aligned(p, t, "a plane"))

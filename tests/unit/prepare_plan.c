@@ -285,6 +285,15 @@ TEST(strides_of_axes_of_one)
 	CHECK(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, &out, 0, 0));
 	CHECK(value == 7);
 	dlbuf_prepare_destroy(plan);
+	/* A pixel of two bytes is no axis of one. */
+	f = (struct dlbuf_frame){ .size = sizeof(f), .width = 1, .height = 1, .code = CC('R','5','A','8'),
+		.code_space = DRM };
+	from.dl_tensor.shape = (int64_t[]){ 1, 2 };
+	from.dl_tensor.strides = (int64_t[]){ 2, 2 };
+	REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
+	CHECK_ERR(dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from, &from }, 2, &out, 0, 0), -EOPNOTSUPP);
+	CHECK_SAYS("plane 0 are not rows");
+	dlbuf_prepare_destroy(plan);
 }
 
 /* Every pixel is in a tile, each tile inside, and each shares enough with one before it. */
