@@ -196,9 +196,10 @@ $(hot:%=$(O)/lib/%.o): private cold-code :=
 warm := $(hot) prepare/rows system/fork dmabuf/fence import/import access/pending backends/vulkan/jobs backends/vulkan/sync
 $(filter-out $(warm:%=$(O)/lib/%.o),$(patsubst %.c,$(O)/%.o,$(wildcard lib/*/*.c lib/backends/*/*.c udmabuf/*.c))): private size := \
 	$(if $(filter -O2,$(CFLAGS)),$(smallest))
-# Loops over pixels, which the compiler makes vectors of.
+# Loops over pixels, which the compiler makes vectors of. No vector is passed to another file, so
+# what passing one depends on does not matter.
 $(O)/lib/prepare/kernels.o $(O)/lib/prepare/kernels_avx2.o: private size := \
-	$(if $(filter -O2,$(CFLAGS)),-O3) -fno-trapping-math
+	$(if $(filter -O2,$(CFLAGS)),-O3) -fno-trapping-math -Wno-psabi
 tables-$(if $(CONFIG_UNWIND_TABLES),,y) := -fno-unwind-tables -fno-asynchronous-unwind-tables
 assertions-$(if $(CONFIG_DEBUG),,y) := -DNDEBUG
 sanitize-$(CONFIG_SANITIZE_ADDRESS) += -fsanitize=address
@@ -257,11 +258,12 @@ $(so): $(lib-obj) lib/libdlbuf.map
 	$(Q)ln -sf $(soname) $(O)/libdlbuf.so
 
 # One object with only the public names left, so that a program linked with
-# the archive meets none of ours.
+# the archive meets none of ours. Without groups: the linker takes one of its name from another
+# object, and what is local in ours is lost (i386's __x86.get_pc_thunk.bx).
 $(lib-a): $(lib-obj)
 	$(call say,AR,$@)
 	$(Q)$(LD) -r -o $(O)/libdlbuf.o $(lib-obj)
-	$(Q)$(OBJCOPY) --localize-hidden $(O)/libdlbuf.o
+	$(Q)$(OBJCOPY) --localize-hidden -R .group $(O)/libdlbuf.o
 	$(Q)rm -f $@ && $(AR) rcs $@ $(O)/libdlbuf.o
 
 $(test-a): $(lib-obj)

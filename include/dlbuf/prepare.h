@@ -47,7 +47,7 @@ enum dlbuf_filter {
 
 /*
  * Size of the scaled picture. The rules apply after the crop and the turn. By all but EXACT,
- * width and height may be 0: the tensor has that size. Otherwise it is the middle of the
+ * width and height may both be 0: the tensor has that size. Otherwise it is the middle of the
  * scaled picture, with bars where that is smaller.
  */
 enum dlbuf_size_rule {
@@ -62,7 +62,7 @@ enum dlbuf_size_rule {
 	/*
 	 * About min_pixels to max_pixels (0: no limit; set one at least), both sides a
 	 * multiple of `multiple`, and not less than it: smart_resize() of transformers, which
-	 * can exceed max_pixels where it rounds up to min_pixels.
+	 * can exceed max_pixels where it rounds up to min_pixels, or to one multiple.
 	 */
 	DLBUF_SIZE_PIXELS = 4,
 	/* scaled_width x scaled_height, whatever the aspect. */
@@ -100,7 +100,7 @@ struct dlbuf_prepare_opts {
 	/*
 	 * The part of the visible picture, in pixels; fractions are allowed, sides of less
 	 * than 1/1024 are not. All four 0: all of it. Only pixels that the crop touches are
-	 * read.
+	 * read, and of a mosaic their neighbours.
 	 */
 	double crop_x, crop_y, crop_width, crop_height;
 	enum dlbuf_size_rule rule;
@@ -133,7 +133,7 @@ struct dlbuf_prepare_opts {
 	double scale, mean[3], std[3];
 	/*
 	 * For integers: the value divided by quant_scale (0: 1), rounded half to even,
-	 * plus zero_point, saturated.
+	 * plus zero_point, saturated. A float16 beyond 65504 is infinite.
 	 */
 	double quant_scale;
 	int32_t zero_point;
@@ -166,8 +166,8 @@ struct dlbuf_prepare;
 /*
  * Makes a plan: checks the options and computes the tables for frames like this one, of
  * the same size, crop, format, modifier and colour. The planes, fds and fence of frame are
- * not used; what an import refuses (an unknown modifier, a crop that splits a sample),
- * dlbuf_prepare_frame() refuses. dev may be NULL, for dlbuf_prepare_tensors() and
+ * not used; what an import refuses (an unknown modifier, a mosaic whose crop begins at an odd
+ * pixel), dlbuf_prepare_frame() refuses. dev may be NULL, for dlbuf_prepare_tensors() and
  * dlbuf_prepare_tensor_crops() on the CPU alone. frame and opts are borrowed; *plan is new,
  * and holds dev open: destroy it before the handles of a wrapped device. A plan can be used
  * by one thread at a time. Does not wait for frames or other work. On a device the tables are
@@ -176,15 +176,17 @@ struct dlbuf_prepare;
  * the child has none of opts->threads; dlbuf_prepare_frame() is -ESTALE, as each import.
  * -EINVAL      a size of 0, or none for the rule; a side of the tensor or of the scaled picture of
  *              more than 32768 pixels, or of the frame of more than 2^20; a mosaic of less than
- *              2x2 pixels; a crop outside the picture; an option that is NaN, infinite or out of
- *              its range; a dtype that is not in the list; no such format
+ *              2x2 pixels; a crop outside the picture; an option, or a field of the frame's
+ *              colour, that is NaN, infinite or out of its range; a dtype that is not in the
+ *              list; no such format
  * -EOPNOTSUPP  a format without colours (compressed, metadata, a palette's indices), or whose
- *              pixels share bytes; a matrix that is not linear (ICtCp, BT.2020 with
- *              constant luminance); a device that cannot prepare (docs/prepare.md has those
- *              that can); on devices other than the CPU mosaics, floats, HSV, signed values,
- *              unevenly spaced values (packed 4:1:1, YYUV), big-endian words (RGB565X, BGR666),
- *              words with a plane of alpha (RGB565_A8), values that are made of more than 65536
- *              samples, a driver that refuses the kernel
+ *              pixels share bytes; a crop of the frame that begins inside a sample; a matrix
+ *              that is not linear (ICtCp, BT.2020 with constant luminance); a device that
+ *              cannot prepare (docs/prepare.md has those that can); on devices other than the
+ *              CPU mosaics, floats, HSV, signed values, unevenly spaced values (packed 4:1:1,
+ *              YYUV), big-endian words (RGB565X, BGR666), words with a plane of alpha
+ *              (RGB565_A8), values that are made of more than 65536 samples, a driver that
+ *              refuses the kernel
  * -EIO         a driver failed
  * -ESTALE      a parent process opened dev
  */
@@ -206,9 +208,10 @@ DLBUF_API int dlbuf_prepare_get_info(const struct dlbuf_prepare *plan,
  * Prepares a frame into image `index` of a tensor of the shape [N, C, H, W] or
  * [N, H, W, C], or [C, H, W] or [H, W, C] with index 0. C is 3, or of a grey tensor 1.
  *
- * On the CPU, out may be of any library. The call waits for the frame's producers, until
- * deadline_ns (CLOCK_MONOTONIC, 0: none), and out is complete when it returns. If out is a
- * tensor of dlbuf that the caller has not acquired, the call acquires and releases it.
+ * On the CPU, out may be of any library; strides may be NULL, as in DLPack before 1.2. The
+ * call waits for the frame's producers, until deadline_ns (CLOCK_MONOTONIC, 0: none), and out
+ * is complete when it returns. If out is a tensor of dlbuf that the caller has not acquired,
+ * the call acquires and releases it.
  *
  * On other devices, out is a tensor of dlbuf on the plan's device, which the caller has not
  * acquired. Where the device acquires and releases by DLBUF_SYNC_FENCE, it waits for the
@@ -221,9 +224,9 @@ DLBUF_API int dlbuf_prepare_get_info(const struct dlbuf_prepare *plan,
  * The lease of the frame fires when its pixels have been read. out is borrowed.
  *
  * frame's fds are borrowed. On failure the lease does not fire.
- * -EINVAL      another kind of frame than the plan's; a tensor of another shape; index
- *              outside; on other devices than the CPU, fields of DLPack that reach beyond
- *              the tensor
+ * -EINVAL      a plan without a device; another kind of frame than the plan's; a tensor of
+ *              another shape; index outside; on other devices than the CPU, fields of DLPack
+ *              that reach beyond the tensor
  * -EOPNOTSUPP  another dtype or device than the plan's; strides that overlap, or beyond 2^31
  *              values; values that are not aligned to their size; a tensor whose range of
  *              addresses, or on other devices of bytes of the dma-buf, overlaps that of a
@@ -289,7 +292,8 @@ struct dlbuf_crop {
  * are set. After a failure what is in it means nothing. crops, infos, frame's fds and out are
  * borrowed; the lease fires once, and not on failure. Blocks as dlbuf_prepare_frame().
  * -EINVAL  no crops; a crop outside the picture; one whose result has another size than the
- *          tensor's images (a rule without width and height); fewer than index + n images
+ *          tensor's images (a rule without width and height); fewer than index + n images; an
+ *          infos[0].size by which the next info is not aligned
  * and the errors of dlbuf_prepare_frame().
  */
 DLBUF_API int dlbuf_prepare_crops(struct dlbuf_prepare *plan, const struct dlbuf_frame *frame,

@@ -242,10 +242,9 @@ static int grid_of(const struct dlbuf_frame *f, const struct dlbuf_rect *crop,
 	out->hsub = p.hsub;
 	if (!(crop->x | crop->y) && plane.offset <= INT64_MAX)
 		return 0;
-	if (crop->x % p.hsub || crop->y % p.vsub)
-		return fail(-EOPNOTSUPP, "the crop begins at %u,%u, inside a "
-			    "sample of plane %u that covers %ux%u pixels",
-			    crop->x, crop->y, i, p.hsub, p.vsub);
+	ret = frame_crop_begins(crop, &p, i);
+	if (ret)
+		return ret;
 	return plane_crop(&plane, i, crop->y / p.vsub,
 			  (uint64_t)(crop->x / p.hsub) * group, &out->offset);
 }

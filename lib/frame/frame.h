@@ -2,8 +2,11 @@
 #ifndef DLBUF_LIB_FRAME_H
 #define DLBUF_LIB_FRAME_H
 
+#include <errno.h>
+
 #include <dlbuf/frame.h>
 
+#include "../system/internal.h"
 #include "format.h"
 
 /* The part of a frame's plane inside the crop. */
@@ -31,6 +34,17 @@ int frame_find_format(const struct dlbuf_frame *f, const struct format **out, bo
 
 /* Gets the crop, which may be all of the frame. -EINVAL: it is not inside. */
 int frame_crop(const struct dlbuf_frame *f, struct dlbuf_rect *crop);
+
+/* Whether a crop begins with a whole sample of plane i. -EOPNOTSUPP. */
+static inline int frame_crop_begins(const struct dlbuf_rect *crop,
+				    const struct dlbuf_format_plane *p, uint32_t i)
+{
+	if (!(crop->x % p->hsub || crop->y % p->vsub))
+		return 0;
+	return fail(-EOPNOTSUPP, "the crop begins at %u,%u, inside a "
+		    "sample of plane %u that covers %ux%u pixels",
+		    crop->x, crop->y, i, p->hsub, p->vsub);
+}
 
 /*
  * Gives the planes of a dma-buf one fd. A socket, some exporters, and the devices of a

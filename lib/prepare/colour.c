@@ -194,7 +194,7 @@ static int find_words(const struct format *f, struct source *s)
 	s->group.swapped = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ && f->bits > 8;
 	if (fields) {
 		s->group.words = 1;
-		s->group.swapped ^= fields->swapped;
+		s->group.swapped |= fields->swapped;
 		s->group.bytes = (fields->bits[0] + fields->bits[1] + fields->bits[2] +
 				  fields->bits[3]) / 8;
 		if (s->view == DLBUF_VIEW_ROWS)
@@ -205,15 +205,17 @@ static int find_words(const struct format *f, struct source *s)
 	return 0;
 }
 
-static int find_mosaic(const struct format *f, const char *letters, struct source *s)
+static int find_mosaic(const struct format *f, const char *letters, const struct dlbuf_rect *crop,
+		       struct source *s)
 {
 	if (strstr(format_name(f), "ALAW"))
 		return no_pixels(f, "its values are compressed (A-law)");
 	if (s->width < 2 || s->height < 2)
 		return fail(-EINVAL, "the picture is %ux%u pixels large; a mosaic has 2x2 at least",
 			    s->width, s->height);
-	memcpy(s->pattern, letters, 2);
-	memcpy(s->pattern + 2, letters + 3, 2);
+	/* That of the visible picture. The letters are two rows with a stroke between them. */
+	for (uint32_t i = 0; i < 4; i++)
+		s->pattern[i] = letters[(i / 2 + crop->y) % 2 * 3 + (i + crop->x) % 2];
 	/* rows.c makes rows of floats of it. */
 	for (uint8_t i = 0; i < 3; i++)
 		s->components[i] = (struct component){ .first = i, .step = 3, .hsub = 1, .vsub = 1,
@@ -238,7 +240,7 @@ int prepare_source(const struct dlbuf_frame *frame, const struct dlbuf_colour *c
 		return ret;
 	letters = first_letters(f, &n);
 	if (s->mosaic) {
-		ret = find_mosaic(f, letters, s);
+		ret = find_mosaic(f, letters, &frame->crop, s);
 		return ret ? ret : find_matrix(code, limited, false, s);
 	}
 	if (letters[0] == 'C')

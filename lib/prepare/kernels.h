@@ -6,11 +6,6 @@
  */
 #include <string.h>
 
-#ifndef __clang__
-/* Vectors are passed in inline functions only. */
-#pragma GCC diagnostic ignored "-Wpsabi"
-#endif
-
 #include "prepare.h"
 
 typedef float vf __attribute__((vector_size(LANES * 4), aligned(4)));

@@ -50,7 +50,10 @@ static int in_range(const char *what, double value, double low, double high)
 		    number(high).s);
 }
 
-static int check_numbers(const struct dlbuf_prepare_opts *o)
+/* Options that are not 0 are used instead of the frame's. */
+#define COLOUR(field) (o->colour.field ? o->colour.field : f->colour.field)
+
+static int check_numbers(const struct dlbuf_frame *f, const struct dlbuf_prepare_opts *o)
 {
 	const double most = 1e9;
 	const struct {
@@ -66,9 +69,9 @@ static int check_numbers(const struct dlbuf_prepare_opts *o)
 		{ "rule", (int)o->rule, 0, DLBUF_SIZE_SCALED },
 		{ "fit", (int)o->fit, 0, DLBUF_FIT_CROP },
 		{ "channels", (int)o->channels, 0, DLBUF_CHANNELS_GREY },
-		{ "colour.range", o->colour.range, 0, DLBUF_RANGE_FULL },
-		{ "colour.chroma_site", o->colour.chroma_site, 0, 6 },
-		{ "colour.hue", o->colour.hue, 0, DLBUF_HUE_256 },
+		{ "colour.range", COLOUR(range), 0, DLBUF_RANGE_FULL },
+		{ "colour.chroma_site", COLOUR(chroma_site), 0, 6 },
+		{ "colour.hue", COLOUR(hue), 0, DLBUF_HUE_256 },
 		{ "colour.reserved", o->colour.reserved[0] | o->colour.reserved[1], 0, 0 },
 		{ "threads", o->threads, 0, THREADS_MAX }, { "reserved", o->reserved, 0, 0 },
 	};
@@ -123,9 +126,18 @@ static int need(const char *rule, const char *field, uint64_t value)
 	return value ? 0 : fail(-EINVAL, "the rule %s needs %s", rule, field);
 }
 
-static double at_least_one(double x)
+static void at_least(struct scaled *s, double side)
 {
-	return x < 1 ? 1 : x;
+	s->width = s->width < side ? side : s->width;
+	s->height = s->height < side ? side : s->height;
+}
+
+/* A sum or a product as a double: x87 computes on with more bits. */
+static double rounded(double x)
+{
+	volatile double d = x;
+
+	return d;
 }
 
 /* Rounded as sqrt() of libm: one bit more or less can be a multiple of pixels. x is normal. */
@@ -157,17 +169,17 @@ static double root(double x)
 static void shorter(struct scaled *s, double w, double h, double side)
 {
 	if (w <= h)
-		*s = (struct scaled){ side, prepare_floor(side * h / w) };
+		*s = (struct scaled){ side, prepare_floor(rounded(side * h) / w) };
 	else
-		*s = (struct scaled){ prepare_floor(side * w / h), side };
+		*s = (struct scaled){ prepare_floor(rounded(side * w) / h), side };
 }
 
 static void longer(struct scaled *s, double w, double h, double side)
 {
 	if (w >= h)
-		*s = (struct scaled){ side, prepare_floor(side * h / w) };
+		*s = (struct scaled){ side, prepare_floor(rounded(side * h) / w) };
 	else
-		*s = (struct scaled){ prepare_floor(side * w / h), side };
+		*s = (struct scaled){ prepare_floor(rounded(side * w) / h), side };
 }
 
 /* smart_resize() of vision-language models. */
@@ -177,6 +189,9 @@ static void by_pixels(const struct dlbuf_prepare_opts *o, double w, double h, st
 
 	s->width = prepare_round(w / m) * m;
 	s->height = prepare_round(h / m) * m;
+	/* transformers always has a minimum: it enlarges to it what has a side of 0. */
+	if (!o->min_pixels)
+		at_least(s, m);
 	if (o->max_pixels && s->width * s->height > (double)o->max_pixels) {
 		beta = root(w * h / (double)o->max_pixels);
 		s->width = prepare_floor(w / beta / m) * m;
@@ -186,10 +201,7 @@ static void by_pixels(const struct dlbuf_prepare_opts *o, double w, double h, st
 		s->width = -prepare_floor(-(w * beta / m)) * m;
 		s->height = -prepare_floor(-(h * beta / m)) * m;
 	}
-	if (s->width < m)
-		s->width = m;
-	if (s->height < m)
-		s->height = m;
+	at_least(s, m);
 }
 
 /* Finds the size of the scaled picture of w x h pixels, and of the tensor. */
@@ -232,7 +244,8 @@ static int find_sizes(const struct dlbuf_prepare_opts *o, double w, double h,
 	}
 	if (ret)
 		return ret;
-	*tensor = (struct scaled){ at_least_one(s->width), at_least_one(s->height) };
+	*tensor = *s;
+	at_least(tensor, 1);
 	if (o->rule != DLBUF_SIZE_EXACT) {
 		*s = *tensor;
 		if (!o->width && !o->height)
@@ -247,8 +260,8 @@ static int find_sizes(const struct dlbuf_prepare_opts *o, double w, double h,
 		r = o->width / w < o->height / h ? o->width / w : o->height / h;
 		if (o->flags & DLBUF_PREPARE_NO_ENLARGE && r > 1)
 			r = 1;
-		*s = (struct scaled){ at_least_one(prepare_round(w * r)),
-				      at_least_one(prepare_round(h * r)) };
+		*s = (struct scaled){ prepare_round(w * r), prepare_round(h * r) };
+		at_least(s, 1);
 	} else if (o->fit == DLBUF_FIT_CROP) {
 		double side = o->width > o->height ? o->width : o->height;
 
@@ -293,8 +306,8 @@ static int find_geometry(struct dlbuf_prepare *p)
 	i->crop_width = all ? w : o->crop_width;
 	i->crop_height = all ? h : o->crop_height;
 	/* Shorter ones would have no pixels in the arithmetic. */
-	if (i->crop_width < MIN_SIDE || i->crop_height < MIN_SIDE || i->crop_x + i->crop_width > w ||
-	    i->crop_y + i->crop_height > h)
+	if (i->crop_width < MIN_SIDE || i->crop_height < MIN_SIDE ||
+	    rounded(i->crop_x + i->crop_width) > w || rounded(i->crop_y + i->crop_height) > h)
 		return fail(-EINVAL, "the crop of %sx%s at %s,%s is not inside the picture of "
 			    "%gx%g, or smaller than 1/1024 of a pixel", number(i->crop_width).s,
 			    number(i->crop_height).s, number(i->crop_x).s, number(i->crop_y).s, w, h);
@@ -340,13 +353,13 @@ static uint32_t above(double x)
 static int find_axes(enum dlbuf_filter filter, double from, double length, uint32_t all,
 		     uint32_t begin, uint32_t n, uint32_t sub, double site, struct axis out[2])
 {
-	uint32_t low = (uint32_t)prepare_floor(from), high = above(from + length);
+	uint32_t low = (uint32_t)prepare_floor(from), high = above(rounded(from + length));
 	double move = site * (sub - 1) / 2;
 	int ret = prepare_axis(filter, from, length, all, begin, n, low, high, &out[0]);
 
 	if (!ret && sub)
 		ret = prepare_axis(filter, (from + move) / sub, length / sub, all, begin, n,
-				   low / sub, above((from + length) / sub), &out[1]);
+				   low / sub, above(rounded(from + length) / sub), &out[1]);
 	return ret;
 }
 
@@ -438,7 +451,7 @@ static int plan_init(const struct dlbuf_frame *f, const struct dlbuf_prepare_opt
 {
 	struct dlbuf_rect crop;
 	bool linear;
-	int ret = check_numbers(o);
+	int ret = check_numbers(f, o);
 
 	if (!ret)
 		ret = find_store(o->dtype, &p->store);
@@ -456,6 +469,9 @@ static int plan_init(const struct dlbuf_frame *f, const struct dlbuf_prepare_opt
 	p->source.width = crop.width;
 	p->source.height = crop.height;
 	ret = prepare_source(f, &o->colour, o->channels == DLBUF_CHANNELS_GREY, &p->source);
+	/* A mosaic's pattern can begin anywhere. */
+	for (uint32_t i = 0; i < p->source.nplanes && !ret; i++)
+		ret = frame_crop_begins(&crop, &p->source.planes[i], i);
 	if (!ret)
 		ret = find_geometry(p);
 	if (ret)

@@ -100,8 +100,8 @@ static int check_steps(int ndim, const int64_t shape[], const int64_t strides[])
 		for (int i = 0; i < ndim; i++) {
 			uint64_t step = strides[i] < 0 ? -(uint64_t)strides[i] : (uint64_t)strides[i];
 
-			if (!done[i] && (shape[i] == 1 || step < least)) {
-				least = shape[i] == 1 ? 0 : step;
+			if (!done[i] && step < least) {
+				least = step;
 				next = i;
 			}
 		}
@@ -124,7 +124,7 @@ static int find_image(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 	const int64_t c = p->nout, h = p->info.height, w = p->info.width;
 	const int64_t wanted[3] = { p->nhwc ? h : c, p->nhwc ? w : h, p->nhwc ? c : w };
 	int64_t strides[4] = { 0 };
-	uint64_t skip;
+	uint64_t skip, compact = 1;
 	int first, ret;
 
 	if (out->version.major != DLPACK_MAJOR_VERSION)
@@ -149,9 +149,9 @@ static int find_image(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 		ret = check_aligned(p, t, "the tensor");
 	if (ret)
 		return ret;
-	for (int i = t->ndim - 1; i >= 0; i--)
-		strides[i] = t->strides ? t->strides[i] :
-			i == t->ndim - 1 ? 1 : strides[i + 1] * t->shape[i + 1];
+	/* Of one value there is no next. */
+	for (int i = t->ndim - 1; i >= 0; compact *= (uint64_t)t->shape[i--])
+		strides[i] = t->shape[i] == 1 ? 0 : t->strides ? t->strides[i] : (int64_t)compact;
 	first = t->ndim - 3;
 	ret = check_steps(t->ndim, t->shape, strides);
 	if (ret)
@@ -262,8 +262,9 @@ static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 	    (ndim == 3 && t->shape[2] != f->channels))
 		return fail(-EINVAL, "plane %u of %s has another shape than %lld x %lld values "
 			    "of %u", i, name, (long long)rows, (long long)columns, f->channels);
-	step = t->strides ? t->strides[0] : ndim == 3 ? columns * f->channels : t->shape[1];
-	if (t->strides && ((columns > 1 && t->strides[1] != (bytes ? 1 : f->channels)) ||
+	step = rows == 1 ? 0 : t->strides ? t->strides[0] :
+		ndim == 3 ? columns * f->channels : t->shape[1];
+	if (t->strides && ((t->shape[1] > 1 && t->strides[1] != (bytes ? 1 : f->channels)) ||
 			   (ndim == 3 && t->strides[2] != 1)))
 		return fail(-EOPNOTSUPP, "the strides of plane %u are not rows of %s", i, name);
 	if (check_aligned(p, t, "a plane"))
@@ -447,6 +448,9 @@ static int check_arguments(const struct batch *b)
 		return fail(-EINVAL, "the tensor is NULL");
 	if (!b->n)
 		return fail(-EINVAL, "there are no crops");
+	if (b->infos && b->infos->size % _Alignof(struct dlbuf_prepare_info))
+		return fail(-EINVAL, "infos with a size of %zu are not aligned: set it to "
+			    "sizeof(struct dlbuf_prepare_info)", b->infos->size);
 	return b->infos ? INFO_CHECK(b->infos, "dlbuf_prepare_info") : 0;
 }
 

@@ -56,7 +56,7 @@ struct source {
 	struct {
 		uint8_t words, bytes;	/* how many, and bytes of each; 0: as they are */
 		uint8_t values;		/* that are made of a group */
-		bool swapped;		/* against the processor's order */
+		bool swapped;		/* the first byte in memory is the highest */
 		bool negative;		/* two's complement: the middle of the range is 0 */
 		uint16_t turn;		/* of HSV: so many steps of the hue; 0: another format */
 	} group;

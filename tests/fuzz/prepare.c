@@ -179,8 +179,9 @@ static void get_choice(struct input *in, struct choice *c)
 	/* The planes are those of the visible picture. */
 	if (how & 16) {
 		c->frame.crop = (struct dlbuf_rect){ byte(in), byte(in), w, h };
-		c->frame.width += c->frame.crop.x + byte(in) % 4;
-		c->frame.height += c->frame.crop.y + byte(in) % 4;
+		c->scene.frame.crop = c->frame.crop;
+		c->frame.width = w + c->frame.crop.x + byte(in) % 4;
+		c->frame.height = h + c->frame.crop.y + byte(in) % 4;
 	}
 	get_size(in, &c->o);
 	n = byte(in);
@@ -219,6 +220,8 @@ static struct size by_budget(const struct dlbuf_prepare_opts *o, double w, doubl
 	double m = o->multiple ? o->multiple : 1, b;
 	struct size s = { rint(w / m) * m, rint(h / m) * m };
 
+	if (!o->min_pixels)
+		s = (struct size){ fmax(s.w, m), fmax(s.h, m) };
 	if (o->max_pixels && s.w * s.h > o->max_pixels) {
 		b = sqrt(w * h / o->max_pixels);
 		s = (struct size){ floor(w / b / m) * m, floor(h / b / m) * m };
@@ -628,6 +631,17 @@ static void check_plan(struct input *in, struct choice *c, struct dlbuf_prepare 
 	free(image);
 }
 
+/* Whether the visible picture begins inside a sample. */
+static bool splits(const struct choice *c)
+{
+	const struct layout *l = c->r.l;
+	bool split = false;
+
+	for (int i = 0; i < c->scene.nplanes; i++)
+		split |= c->frame.crop.x % pixels_of(l, i) || (i && c->frame.crop.y % l->vsub);
+	return split;
+}
+
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned int seed);
 
@@ -660,8 +674,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(!ret == !!plan);
 	if (ret)
 		CHECK_CODE(ret, -EINVAL, -EOPNOTSUPP);
-	CHECK(ret == (good ? 0 : -EINVAL) || (ret == -EINVAL && thin && c.any_format) ||
-	      (ret == -EOPNOTSUPP && (c.any_format || !c.known_matrix)));
+	CHECK(ret == (good && (c.any_format || !splits(&c)) ? 0 : -EINVAL) ||
+	      (ret == -EINVAL && thin && c.any_format) ||
+	      (ret == -EOPNOTSUPP && (c.any_format || !c.known_matrix || splits(&c))));
 	if (!ret) {
 		CHECK(!dlbuf_prepare_get_info(plan, &got) && same_info(&got, &info));
 		check_plan(&in, &c, plan);

@@ -119,7 +119,7 @@ static uint32_t ordered(const struct layout *l, uint32_t v)
 	bool big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
 	uint32_t swapped = l->bits == 16 ? (v & 255) << 8 | (v >> 8 & 255) : __builtin_bswap32(v);
 
-	return l->swapped ^ (big && l->rows) ? swapped : v;
+	return (big ? l->rows && !l->swapped : l->swapped) ? swapped : v;
 }
 
 static void scene_make(struct scene *s, const struct layout *l, uint32_t w, uint32_t h)
@@ -130,6 +130,12 @@ static void scene_make(struct scene *s, const struct layout *l, uint32_t w, uint
 	s->frame = (struct dlbuf_frame){ .size = sizeof(s->frame), .width = w, .height = h,
 		.code = l->code, .code_space = l->space };
 	s->frame.colour.hue = l->hsv ? w % 3 : 0;
+	/* The visible picture begins anywhere in the pattern. */
+	if (l->mosaic) {
+		s->frame.crop = (struct dlbuf_rect){ noise() % 2, noise() % 2, w, h };
+		s->frame.width++;
+		s->frame.height++;
+	}
 	for (int i = 0; i < 3 && l->groups[i]; i++) {
 		int hs = pixels_of(l, i), vs = i ? l->vsub : 1;
 		uint32_t n = up(w, hs) * l->groups[i], rows = up(h, vs);
@@ -296,7 +302,8 @@ static double mosaic_at(const struct scene *s, int c, int64_t x, int64_t y)
 			int64_t py = mirrored(y + rings[ring][i][0], s->h);
 			int64_t px = mirrored(x + rings[ring][i][1], s->w);
 
-			if (s->l->mosaic[py % 2 * 2 + px % 2] != "RGB"[c])
+			if (s->l->mosaic[(py + s->frame.crop.y) % 2 * 2 + (px + s->frame.crop.x) % 2] !=
+			    "RGB"[c])
 				continue;
 			sum += value_at(s, 0, px, py);
 			n++;

@@ -132,6 +132,49 @@ TEST(formats_that_are_refused)
 	}
 }
 
+/* What the producer says of its frame. */
+TEST(frames_that_are_refused)
+{
+	static const struct {
+		uint32_t code;
+		int space, ret;
+		const char *why;
+		struct dlbuf_rect crop;
+		struct dlbuf_colour colour;
+	} rows[] = {
+		{ CC('N','V','1','2'), DRM, 0, "", { 2, 4, 7, 5 }, { 0 } },
+		{ CC('N','V','1','2'), DRM, -EOPNOTSUPP, "1,0, inside a sample of plane 1", { 1, 0, 8, 8 }, { 0 } },
+		{ CC('N','V','1','2'), DRM, -EOPNOTSUPP, "0,3, inside a sample of plane 1", { 0, 3, 8, 8 }, { 0 } },
+		{ CC('Y','U','Y','V'), DRM, 0, "", { 2, 1, 8, 8 }, { 0 } },
+		{ CC('Y','U','Y','V'), DRM, -EOPNOTSUPP, "1,1, inside a sample of plane 0", { 1, 1, 8, 8 }, { 0 } },
+		{ CC('R','G','G','B'), V4L2, 0, "", { 1, 1, 8, 8 }, { 0 } },
+		{ CC('N','V','1','2'), DRM, -EINVAL, "colour.range is 3; ", { 0 }, { .range = 3 } },
+		{ CC('N','V','1','2'), DRM, -EINVAL, "colour.range is 255; ", { 0 }, { .range = 255 } },
+		{ CC('N','V','1','2'), DRM, -EINVAL, "colour.chroma_site is 7; ", { 0 }, { .chroma_site = 7 } },
+		{ CC('H','S','V','3'), V4L2, -EINVAL, "colour.hue is 3; ", { 0 }, { .hue = 3 } },
+		{ CC('N','V','1','2'), DRM, -EOPNOTSUPP, "matrix 14 ", { 0 }, { .matrix = 15 } },
+	};
+	struct dlbuf_prepare *plan;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct dlbuf_frame f = { .size = sizeof(f), .width = 16, .height = 12, .crop = rows[i].crop,
+			.colour = rows[i].colour, .code = rows[i].code, .code_space = rows[i].space };
+		struct dlbuf_prepare_opts o = OPTS(.fit = 0);
+		int ret = dlbuf_prepare_create(NULL, &f, &o, &plan);
+
+		if (!CHECK(ret == rows[i].ret) || (ret && !CHECK(strstr(dlbuf_last_error(), rows[i].why))))
+			ktap_note(NULL, 0, "row %zu, %s: %s", i, rows[i].why, dlbuf_last_error());
+		if (!ret)
+			dlbuf_prepare_destroy(plan);
+		/* Options are used instead. */
+		o.colour = (struct dlbuf_colour){ .matrix = 2, .range = 1, .chroma_site = 1, .hue = 1 };
+		ret = dlbuf_prepare_create(NULL, &f, &o, &plan);
+		CHECK(!ret || rows[i].crop.width);
+		if (!ret)
+			dlbuf_prepare_destroy(plan);
+	}
+}
+
 /* A picture of 16x12 pixels in memory. */
 static uint8_t grey_pixels[12][16];
 static DLManagedTensorVersioned grey = {
@@ -193,6 +236,63 @@ TEST(crops_that_are_refused)
 	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 1, NULL, 0, 0, NULL), -EINVAL);
 	infos[0].size = 0;
 	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 1, &out, 0, 0, infos), -EINVAL);
+	/* Those behind the first would not be aligned. */
+	infos[0].size = 13;
+	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 2, &out, 0, 0, infos), -EINVAL);
+	CHECK_SAYS("a size of 13");
+	dlbuf_prepare_destroy(plan);
+}
+
+/* Processors whose sums have more bits than a double do not find them larger. */
+TEST(crops_that_end_with_the_picture)
+{
+	struct dlbuf_frame f = grey_frame;
+	struct dlbuf_prepare *plan;
+
+	f.width = 640;
+	f.height = 1;
+	for (int i = 1; i < 600; i++) {
+		struct dlbuf_prepare_opts o = OPTS(.crop_x = i / 1.001, .crop_width = 640 - o.crop_x,
+			.crop_y = i / 1001., .crop_height = 1 - o.crop_y);
+		volatile double x = o.crop_x + o.crop_width, y = o.crop_y + o.crop_height;
+
+		if (x > 640 || y > 1)
+			continue;
+		REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
+		CHECK(plan->x[0].high <= 640 && plan->y[0].high <= 1);
+		dlbuf_prepare_destroy(plan);
+	}
+}
+
+/* Of one value there is no next. */
+TEST(strides_of_axes_of_one)
+{
+	static int64_t ones[] = { 1, 1, 1, 1 }, strides[] = { INT64_MAX, INT64_MAX, INT64_MIN, INT64_MAX };
+	struct dlbuf_prepare_opts o = OPTS(.channels = DLBUF_CHANNELS_GREY, .scale = 1);
+	struct dlbuf_frame f = grey_frame;
+	DLManagedTensorVersioned from = grey, out = grey;
+	float value = 0;
+	struct dlbuf_prepare *plan;
+
+	f.height = 1;
+	o.width = o.height = 1;
+	memset(grey_pixels, 7, sizeof(grey_pixels));
+	from.dl_tensor.shape = (int64_t[]){ 1, 16 };
+	from.dl_tensor.strides = (int64_t[]){ INT64_MAX, 1 };
+	out.dl_tensor = (DLTensor){ .data = &value, .ndim = 4, .device = { kDLCPU, 0 }, .dtype = types[0],
+		.shape = ones, .strides = strides };
+	REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
+	CHECK(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, &out, 0, 0));
+	CHECK(value == 7);
+	dlbuf_prepare_destroy(plan);
+	/* A pixel of two bytes is no axis of one. */
+	f = (struct dlbuf_frame){ .size = sizeof(f), .width = 1, .height = 1, .code = CC('R','5','A','8'),
+		.code_space = DRM };
+	from.dl_tensor.shape = (int64_t[]){ 1, 2 };
+	from.dl_tensor.strides = (int64_t[]){ 2, 2 };
+	REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
+	CHECK_ERR(dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from, &from }, 2, &out, 0, 0), -EOPNOTSUPP);
+	CHECK_SAYS("plane 0 are not rows");
 	dlbuf_prepare_destroy(plan);
 }
 
@@ -735,6 +835,9 @@ TEST(sizes_by_the_rules)
 		{ 1920, 1080, 640, 640, 640, 360, 0, 0, RULE(.width = 640, .height = 640, .fit = 1, .flags = DLBUF_PREPARE_TOP_LEFT) },
 		{ 320, 240, 640, 640, 320, 240, 160, 200, RULE(.width = 640, .height = 640, .fit = 1, .flags = DLBUF_PREPARE_NO_ENLARGE) },
 		{ 1000, 667, 224, 224, 335, 224, -55, 0, RULE(.width = 224, .height = 224, .fit = 2) },
+		/* 77 * 61.124 / 5.782 is 814 in doubles, and less with more bits. */
+		{ 259, 7, 73, 77, 814, 77, -370, 0, RULE(.width = 73, .height = 77, .fit = 2, .crop_x = 197.876,
+			.crop_width = 61.123999999999995, .crop_y = 1.218, .crop_height = 5.782) },
 		/* timm: 224 / .875 = 256; torchvision's resize of 256 makes 341 of 1000 x 750 */
 		{ 1000, 750, 224, 224, 341, 256, -58, -16, RULE(.width = 224, .height = 224, .fit = 2, .crop_pct = .875) },
 		{ 640, 480, 341, 256, 341, 256, 0, 0, RULE(.rule = DLBUF_SIZE_SHORTEST, .shortest = 256) },
@@ -745,6 +848,10 @@ TEST(sizes_by_the_rules)
 		{ 40, 30, 84, 56, 84, 56, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 28, .min_pixels = 3136, .max_pixels = 1003520) },
 		/* sqrt(82944 / 50176), rounded otherwise, makes it 112x448. */
 		{ 144, 576, 98, 434, 98, 434, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 14, .max_pixels = 50176) },
+		/* A side of less than half a multiple: transformers makes it larger, to min_pixels. */
+		{ 50, 3, 18, 6, 18, 6, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 6, .max_pixels = 22) },
+		{ 50, 3, 48, 6, 48, 6, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 6, .max_pixels = 288) },
+		{ 50, 3, 42, 6, 42, 6, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 6, .min_pixels = 100, .max_pixels = 150) },
 		/* torchvision: 11 / 2 is rounded to 6, and 105 / 2 to 52 */
 		{ 1000, 700, 224, 224, 329, 235, -52, -6, RULE(.rule = DLBUF_SIZE_SCALED, .scaled_width = 329, .scaled_height = 235, .width = 224, .height = 224, .flags = DLBUF_PREPARE_CUT_ROUND) },
 		{ 1000, 700, 224, 224, 335, 235, -55, -5, RULE(.rule = DLBUF_SIZE_SCALED, .scaled_width = 335, .scaled_height = 235, .width = 224, .height = 224) },
