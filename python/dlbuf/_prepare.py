@@ -172,15 +172,16 @@ def _box(name: str, value: Any) -> tuple[float, ...]:
     return box
 
 
-def _pair(name: str, value: Any) -> tuple[int, int]:
+def pair(name: str, value: Any) -> tuple[int, int]:
+    """A width and a height, in any of the forms of size."""
     try:
-        pair = parse_size((value, value) if integers([value], 1) else value)
+        found = parse_size((value, value) if integers([value], 1) else value)
     except InvalidError:
-        pair = None
-    if not pair or max(pair) > 32768 or isinstance(value, bool):
+        found = None
+    if not found or max(found) > 32768 or isinstance(value, bool):
         raise refuse(f"{name}={value!r} is not one side of 1 to 32768 pixels, a width "
                      'and a height, or text as "640x480"')
-    return pair
+    return found
 
 
 def _has_bars(given: dict[str, Any]) -> bool:
@@ -219,8 +220,8 @@ def _rule(given: dict[str, Any]) -> int:
 def _parse(given: dict[str, Any]) -> tuple[Any, ...]:
     """The options as the extension takes them."""
     rule = _rule(given)
-    width, height = _pair("size", given["size"]) if "size" in given else (0, 0)
-    scaled = _pair("scaled", given["scaled"]) if "scaled" in given else (0, 0)
+    width, height = pair("size", given["size"]) if "size" in given else (0, 0)
+    scaled = pair("scaled", given["scaled"]) if "scaled" in given else (0, 0)
     get = given.get
     flags = _word("flip", get("flip", ""), _FLIPS)
     flags |= _word("layout", get("layout", "nchw"), {"nchw": 0, "nhwc": _NHWC})
@@ -314,14 +315,6 @@ def _over(base: dict[str, Any], given: dict[str, Any], sized: bool = True) -> di
     elif "fit" in names:
         gone = sides | {n for n, fit in (("crop_pct", "crop"), ("enlarge", "letterbox"))
                         if given["fit"] != fit}
-    elif "size" in names and "scaled" in base:
-        # As much is cut off.
-        base["scaled"] = [n * s // c for n, s, c in zip(
-            base["scaled"], _pair("size", given["size"]), base["size"])]
-    elif "size" in names:
-        if {"shortest", "longest"} & set(base):
-            base["fit"] = "crop"
-        gone = sides
     base = {n: v for n, v in base.items() if n not in gone}
     if sized and not _has_bars(base | given):
         base = {n: v for n, v in base.items() if n not in ("pad", "anchor")}
@@ -574,7 +567,7 @@ class Preparer:
 
     def _setup(self, options: dict[str, Any],
                sizes: Callable[[int, int], dict[str, Any]] | None,
-               config: Any = None, rule: dict[str, Any] | None = None) -> None:
+               config: Any = None) -> None:
         # The caller's lists may change.
         self._options = options = {n: _hashable(v) for n, v in options.items()}
         self._config = deepcopy(config) if sizes else None
@@ -584,7 +577,6 @@ class Preparer:
         self._device = None if device == "cpu" else device
         # Options that depend on the size of the picture, which it is called with.
         self._sizes = sizes
-        self._rule = rule if sizes and rule else {}
         self._parsed = None if sizes else _parse(options)
         self._plans: dict[Any, _Plan] = {}
 
@@ -594,12 +586,13 @@ class Preparer:
         """Makes a Preparer of a model's own description.
 
         config: a preprocessor_config.json of Hugging Face, a config.json of timm, a
-        folder that has one, or what is in it as a dict; timm's pretrained_cfg, too.
-        options replace what the description says, as a preset's. size alone is another
-        size of the tensor, with the file's fit: stretched; cut, of the shorter side the
-        same part; between bars. A picture that the file scales to a shortest edge, and
-        does not cut, is cut then (fit="crop"). min_pixels and its like replace the
-        file's one by one.
+        folder that has one, or what is in it as a dict; timm's pretrained_cfg, too. In a
+        folder the image_processor of a processor_config.json counts first.
+        options replace what the description says, as a preset's. size is another size
+        of the tensor, by the file's rule, whose sizes grow with it: the file's own size
+        changes nothing. A picture that the file scales to a shortest edge, and does not
+        cut, is cut then (fit="crop"). min_pixels and its like replace the file's one by
+        one.
 
         The result is what transformers' image processor (with Pillow) or timm's
         evaluation transform makes of the picture, but for their rounding to 8 bits
@@ -621,17 +614,16 @@ class Preparer:
         found = load_config(config)
         base, read, rule = read_config(found, given)
         sizes: Callable[[int, int], dict[str, Any]] | None = read
-        # A file that does not scale has size as the middle.
-        if set(given) & (_OF_SIZE if set(rule) - {"size"} else _OF_SIZE - {"size"}):
+        if set(given) & _OF_SIZE - {"size"}:
             base, sizes = base | rule, None
         self = cls.__new__(cls)
-        self._setup(_over(base, given, not sizes), sizes, found, rule)
+        self._setup(_over(base, given, not sizes), sizes, found)
         return self
 
     def _state(self) -> dict[str, Any]:
         """Without plans: a copy, also in another process, makes its own."""
         return {n: v for n, v in vars(self).items()
-                if n not in ("_sizes", "_rule", "_parsed", "_plans", "_device")}
+                if n not in ("_sizes", "_parsed", "_plans", "_device")}
 
     def __getstate__(self) -> dict[str, Any]:
         device = self._options.get("device")
@@ -654,12 +646,12 @@ class Preparer:
         from ._models import read_config
         vars(self).update(state)
         options, config = self._options, self._config
-        read: Any = read_config(config, options)[1:] if config else (None, None)
-        self._setup(options, read[0], config, read[1])
+        self._setup(options, read_config(config, options)[1] if config else None, config)
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{k}={v!r}" for k, v in (self._rule | self._options).items())
-        return f"<dlbuf.Preparer {said}>"
+        said = ", ".join([repr(self._config)] * bool(self._config) +
+                         [f"{k}={v!r}" for k, v in self._options.items()])
+        return f"<dlbuf.Preparer{'.from_config' * bool(self._config)}({said})>"
 
     def _make_plan(self, kind: _Kind, part: tuple[float, ...] | None = None) -> _Plan:
         """part: the crop, in place of the options' own."""
@@ -815,7 +807,7 @@ class Preparer:
         >>> tiles[-1], x.shape
         ((160.0, 20.0, 160.0, 160.0), (4, 3, 160, 160))
         """
-        width, height = (0, 0) if size is None else _pair("size", size)
+        width, height = (0, 0) if size is None else pair("size", size)
         shared: Any = _hashable(overlap)
         if not hasattr(shared, "__len__") or len(shared) != 2:
             shared = shared, shared
