@@ -36,8 +36,8 @@ def _positive(value: Any) -> bool:
 
 def load_config(config: Any) -> dict[str, Any]:
     """What is in the file; of a processor with several parts, that of the picture."""
-    found: Any = config
-    if not _is(config, Mapping):
+    found: Any = config.to_dict() if hasattr(config, "to_dict") else config
+    if not _is(found, Mapping):
         paths = [os.fsdecode(config)]
         if os.path.isdir(paths[0]):
             names = ("processor_config.json", "preprocessor_config.json", "config.json")
@@ -45,7 +45,10 @@ def load_config(config: Any) -> dict[str, Any]:
             paths = [p for p in paths if os.path.exists(p)] or paths[1:2]
         for path in paths:
             with open(path, encoding="utf-8") as f:
-                found = json.load(f)
+                try:
+                    found = json.load(f)
+                except ValueError as e:
+                    raise InvalidError(_EINVAL, f"{path} is not JSON: {e}") from None
             # As transformers: a processor's file counts if it has the part of the picture.
             if (os.path.basename(path) != "processor_config.json" or
                     _is(found, Mapping) and found.get("image_processor") is not None):
@@ -311,10 +314,13 @@ class _Transformers:
             options |= {"anchor": "top-left", "pad": pad}
         self.take("pad_size")
         scale = self.scale()
+        parts = self.left.get("auto_map")
+        if _is(parts, dict) and not {"AutoImageProcessor", "AutoFeatureExtractor"} & set(parts):
+            self.take("auto_map")
         for key, value in self.left.items():
             # A step that is not done changes nothing.
             if key not in _OF_NO_PIXEL and value is not None and not (
-                    key.startswith("do_") and not value):
+                    str(key).startswith("do_") and not value):
                 raise _cannot(key, value, "the key is not known, and may change pixels")
         size = self.to or self.cut or self.padded
         rule = self.rule | ({"size": size} if size else {})
