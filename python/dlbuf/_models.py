@@ -225,17 +225,16 @@ class _Transformers:
         value, to = self.take("size"), self.to
         if self.kind == "Qwen2VL":
             sides = self.sides("size", _KNOWN[self.kind]["size"] if value is None else value, False)
-            names = ("min_pixels", "max_pixels"), ("shortest_edge", "longest_edge")
-            least, most = (sides.get(k) if n is None else n for k, n in
-                           zip(names[1], map(self.take, names[0])))
+            least, most = self.take("min_pixels"), self.take("max_pixels")
+            least = sides.get("shortest_edge") if least is None else least
+            most = sides.get("longest_edge") if most is None else most
             if least is None or most is None:
                 raise InvalidError(_EINVAL, "the configuration has no min_pixels or no max_pixels")
-            for key, value in (("min_pixels", least), ("max_pixels", most), *(
-                    (k, self.left[k]) for k in ("patch_size", "merge_size", "temporal_patch_size"))):
+            patch = [(k, self.take(k)) for k in ("patch_size", "merge_size", "temporal_patch_size")]
+            for key, value in (("min_pixels", least), ("max_pixels", most), *patch):
                 if not _positive(value):
                     raise _cannot(key, value, "it needs a positive number")
-            self.take("temporal_patch_size")
-            factor = self.take("patch_size") * self.take("merge_size")
+            factor = patch[0][1] * patch[1][1]
             self.rule = {"min_pixels": least, "max_pixels": most, "multiple": factor}
             return (lambda w, h: to) if to else _pixels(least, most, factor)
         sides = self.sides("size", value, self.square)
@@ -255,9 +254,11 @@ class _Transformers:
                 sides = {"shortest_edge": int(edge / pct)}
         names, old = set(sides), self.cut or self.padded
         if names in ({"height", "width"}, {"max_height", "max_width"}):
-            both = tuple(n for _, n in sorted(sides.items(), reverse=True))
+            wide, high = (n for _, n in sorted(sides.items(), reverse=True))
             if to:
-                both = tuple(max(1, n * t // o) for n, t, o in zip(both, to, old or both))
+                wide, high = (max(1, n * t // o) for n, t, o in zip(
+                    (wide, high), to, old or (wide, high)))
+            both = wide, high
             if "height" in names:
                 self.rule = {"scaled": both}
                 return lambda w, h: both
@@ -288,7 +289,8 @@ class _Transformers:
             raise _cannot("rescale_factor", factor, "it needs a number that is not 0")
         options["scale"] = factor if rescale else 1.0
         mean, std = self.take("image_mean"), self.take("image_std")
-        means, stds = (0.0,) * 3, (1.0,) * 3
+        means: tuple[float, ...] = (0.0,) * 3
+        stds: tuple[float, ...] = (1.0,) * 3
         if self.take("do_normalize", True):
             means, stds = _three("image_mean", mean), _three("image_std", std)
         if self.kind == "EfficientNet":
@@ -314,7 +316,7 @@ class _Transformers:
             options |= {"anchor": "top-left", "pad": pad}
         self.take("pad_size")
         scale = self.scale()
-        parts = self.left.get("auto_map")
+        parts: Any = self.left.get("auto_map")
         if _is(parts, dict) and not {"AutoImageProcessor", "AutoFeatureExtractor"} & set(parts):
             self.take("auto_map")
         for key, value in self.left.items():

@@ -335,9 +335,9 @@ def _over(base: dict[str, Any], given: dict[str, Any], sized: bool = True) -> di
                         if given["fit"] != fit}
     base = {n: v for n, v in base.items() if n not in gone}
     if sized:
-        for means, names in (_has_bars, ("pad", "anchor")), (_cuts, ("cut",)):
+        for means, those in (_has_bars, ("pad", "anchor")), (_cuts, ("cut",)):
             if not means(base | given):
-                base = {n: v for n, v in base.items() if n not in names}
+                base = {n: v for n, v in base.items() if n not in those}
     return base | given
 
 
@@ -524,8 +524,9 @@ class PrepareInfo(NamedTuple):
                             if array.shape[-1] == 4 else [u[..., 0], v[..., 0]], -1)
         try:
             # Scalars and arrays of no dimension compute in the types of their own.
-            values: list[Any] = [float(v) if isinstance(v, Real) or getattr(v, "shape", None) == ()
-                                 else v for v in boxes]
+            values: list[Any] = [
+                float(v) if isinstance(v, Real) or getattr(v, "shape", None) == () else v
+                for v in boxes]
         except (TypeError, ValueError):
             values = [0.0]
         if not values:
@@ -698,8 +699,9 @@ class Preparer:
                 width, height = height, width
             sizes = self._sizes(width, height)
             if not all(0 < n <= 32768 for n in sizes["scaled"]):
-                raise refuse(f"a picture of {width:g}x{height:g} pixels becomes {sizes['scaled'][0]}x"
-                             f"{sizes['scaled'][1]} by the file's rule: sides are 1 to 32768")
+                raise refuse(f"a picture of {width:g}x{height:g} pixels becomes "
+                             f"{'x'.join(map(str, sizes['scaled']))} by the file's rule, and a "
+                             "side is 1 to 32768 pixels")
             options = sizes | options
         plan = _dlbuf.Plan(kind, parsed or _parse(options), self._device)
         return plan, _info(plan.info)
