@@ -299,7 +299,7 @@ def _dtype(x: Any) -> DType:
     return found
 
 
-_OF_SIZE = {"size", "fit", "crop_pct", "enlarge"}.union(*_RULES)
+_OF_SIZE = {"fit", "crop_pct", "enlarge"}.union(*_RULES)
 
 
 def _scale(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
@@ -645,7 +645,7 @@ class Preparer:
         found = load_config(config)
         base, read, rule = read_config(found, given)
         sizes: Callable[[int, int], dict[str, Any]] | None = read
-        if set(given) & _OF_SIZE - {"size"}:
+        if set(given) & _OF_SIZE:
             base, sizes = base | rule, None
         self = cls.__new__(cls)
         self._setup(_over(base, given, not sizes), sizes, found)
