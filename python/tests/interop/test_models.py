@@ -181,11 +181,12 @@ def test_transformers(name, tmp_path):
 
 @pytest.mark.parametrize("name", [n for n in TRANSFORMERS if n.endswith("says nothing")])
 def test_null(name):
-    """A key with null is what transformers makes of it, or refused by its name where that raises."""
+    """A key with null is what transformers makes of it; where that raises, it is refused."""
     config, a = TRANSFORMERS[name], picture(336, 252)
+    size = ({"shortest_edge": 3136, "longest_edge": 99999} if "Qwen" in name else
+            {"shortest_edge": 224})
     for key in theirs_of(config).valid_kwargs.__annotations__:
-        null = config | {"size": {"shortest_edge": 3136, "longest_edge": 99999} if "Qwen" in name else
-                         {"shortest_edge": 224}, key: None}
+        null = config | {"size": size, key: None}
         theirs = theirs_of(null)
         try:
             theirs(a)
@@ -197,7 +198,8 @@ def test_null(name):
 
 
 @pytest.mark.parametrize("own, other, taken", [
-    ({"size": 64}, {"image_processor": {"size": 32}}, 32), ({"size": 64}, {"processor_class": "X"}, 64),
+    ({"size": 64}, {"image_processor": {"size": 32}}, 32),
+    ({"size": 64}, {"processor_class": "X"}, 64),
     (None, {"image_processor": {"size": 32}}, 32), ({"size": 64}, {"image_processor": None}, 64)])
 def test_two_files(own, other, taken, tmp_path):
     """A processor's file counts before the one of the picture."""
@@ -206,7 +208,8 @@ def test_two_files(own, other, taken, tmp_path):
             k: kind | v if isinstance(v, dict) else v for k, v in other.items()})):
         if config:
             (tmp_path / f"{name}_config.json").write_text(json.dumps(config))
-    theirs = pytest.importorskip("transformers").AutoImageProcessor.from_pretrained(tmp_path, backend="pil")
+    auto = pytest.importorskip("transformers").AutoImageProcessor
+    theirs = auto.from_pretrained(tmp_path, backend="pil")
     ours = dlbuf.Preparer.from_config(tmp_path)
     compare(theirs, ours, picture(*SIZES[0]))
     assert ours(picture(*SIZES[0]), format="RGB")[1].width == taken

@@ -28,10 +28,12 @@ BAD = [
     ("scaled=(1,)", {"scaled": (1,)}), ("std=0", {"std": 0}), ("std is -1", {"std": -1}),
     ("mean=(1, 2)", {"mean": (1, 2)}), ("mean='0.5' is not a number, or 3", {"mean": "0.5"}),
     ("mean={", {"mean": {.1, .5, .9}}), ("mean=b'abc' is not", {"mean": b"abc"}),
-    ("quant={'scale': 1, 'zero_point': 0} is not 2", {"dtype": "int8", "quant": {"scale": 1, "zero_point": 0}}),
-    ("quant=(1, -129)", {"dtype": "int8", "quant": (1, -129)}), ("quant=(1, -1)", {"dtype": "uint8", "quant": (1, -1)}),
+    ("quant={'scale': 1, 'zero': 0} is not 2", {"dtype": "int8", "quant": {"scale": 1, "zero": 0}}),
+    ("quant=(1, -129)", {"dtype": "int8", "quant": (1, -129)}),
+    ("quant=(1, -1)", {"dtype": "uint8", "quant": (1, -1)}),
     ("dtype='int8' holds -128 to 127, not the values of 0 to 255: say quant=", {"dtype": "int8"}),
-    ("-129 to 126", {"dtype": "int8", "mean": 129}), ("0 to 128", {"dtype": "int8", "scale": 128 / 255}),
+    ("-129 to 126", {"dtype": "int8", "mean": 129}),
+    ("0 to 128", {"dtype": "int8", "scale": 128 / 255}),
     ("enlarge='False'", {"fit": "letterbox", "enlarge": "False"}), ("size={", {"size": {8, 9}}),
     ("cut='round' means nothing with fit='stretch'", {"cut": "round"}),
     ("cut='round' means nothing with shortest=", {"shortest": 8, "cut": "round"}),
@@ -78,7 +80,8 @@ def test_refused_planes(np):
             ("in V4L2: write YUV444P$", a, {"format": "YUV444"}),
             ("format=5: it is not a name", a, {"format": 5}),
             ("plane 0 of", a[..., 0], {"format": "RGB"}),
-            (r"\(12, 16, 2\), not \[rows, columns, 4\], a column for 2 pixels", a[..., :2], {"format": "YUYV"}),
+            (r"\(12, 16, 2\), not \[rows, columns, 4\], a column for 2 pixels", a[..., :2],
+             {"format": "YUYV"}),
             ("rows and columns", a[0, 0], {"format": "RGB"}),
             ("2 tensors", [a, a], {"format": "RGB"}), ("without planes", [], {"format": "RGB"}),
             ("there is no preset", a, {"format": "RGB", "preset": "yolo9"}),
@@ -123,7 +126,8 @@ def test_out(np):
     frozen = type("Array", (np.ndarray,), {"__module__": "jaxlib._jax"})
     negative = type("Tensor", (np.ndarray,), {"is_neg": lambda _: True})
     for bad, kind in ((batch[..., :8], ValueError), (batch.view(frozen), dlbuf.AccessError),
-                      (batch.view(negative), dlbuf.UnsupportedError), (batch.astype("float64"), BufferError),
+                      (batch.view(negative), dlbuf.UnsupportedError),
+                      (batch.astype("float64"), BufferError),
                       (np.broadcast_to(batch[:1], batch.shape), OSError),
                       (np.frombuffer(bytes(3 * 12 * 16 * 4), "float32").reshape(3, 12, 16),
                        PermissionError), (3, TypeError)):
@@ -137,7 +141,8 @@ def test_out(np):
 
 
 @pytest.mark.parametrize("wrong, right", [
-    ({"turn": True}, {"turn": 1}), ({"threads": 1.0}, {"threads": 1}), ({"size": (4.0, 4)}, {"size": (4, 4)})])
+    ({"turn": True}, {"turn": 1}), ({"threads": 1.0}, {"threads": 1}),
+    ({"size": (4.0, 4)}, {"size": (4, 4)})])
 def test_kept(np, wrong, right):
     """A wrong option stays wrong when its equal has been used."""
     dlbuf.prepare(rgb(np), format="RGB", **{"size": 8, **right})
@@ -201,8 +206,10 @@ def test_map(np):
             info.map_to_frame(bad)
     info = info._replace(crop=(0, 0, 80000, 45000))
     for kind in "uint16", "uint8", "int8", "float16":
-        few, want = np.array([(10, 20, 100, 120)] * 2, kind), [info.map_to_frame((10., 20., 100., 120.))] * 2
-        assert info.map_to_frame([tuple(b) for b in few]) == info.map_to_frame([list(b) for b in few]) == want
+        few = np.array([(10, 20, 100, 120)] * 2, kind)
+        want = [info.map_to_frame((10., 20., 100., 120.))] * 2
+        for form in tuple, list:
+            assert info.map_to_frame([form(b) for b in few]) == want
         assert info.map_to_frame(tuple(np.array(n) for n in few[0])) == want[0]
         assert np.allclose(info.map_to_frame(list(few)), want, rtol=1e-12)
     assert info.map_to_frame([]) == [] and info.map_to_frame(np.array([])).shape == (0,)
@@ -274,11 +281,14 @@ CONFIGS = [
         "image_processor_type": "ConvNextImageProcessor", "size": 224, "crop_size": 200}),
     ("size={'height': 9, 'width': 9}: it needs", {
         "image_processor_type": "ConvNextImageProcessor", "size": {"height": 9, "width": 9}}),
-    ("size={'height': 9, 'width': 9, 'sh", VIT | {"size": {"height": 9, "width": 9, "shortest_edge": None}}),
+    ("size={'height': 9, 'width': 9, 'sh", VIT | {
+        "size": {"height": 9, "width": 9, "shortest_edge": None}}),
     ("min_pixels=0", VIT | QWEN | {"min_pixels": 0}), ("resample=3.0", VIT | {"resample": 3.0}),
-    ("resample=[3]", VIT | {"resample": [3]}), ("rescale_factor='a'", VIT | {"rescale_factor": "a"}),
+    ("resample=[3]", VIT | {"resample": [3]}),
+    ("rescale_factor='a'", VIT | {"rescale_factor": "a"}),
     ("input_size=None", {"input_size": None}),
-    ("auto_map=", VIT | {"auto_map": {"AutoImageProcessor": "x.Y"}}), ("auto_map=3", VIT | {"auto_map": 3}),
+    ("auto_map=", VIT | {"auto_map": {"AutoImageProcessor": "x.Y"}}),
+    ("auto_map=3", VIT | {"auto_map": 3}),
     ("pad_size=", VIT | {"do_pad": True, "pad_size": 300, "image_mean": [2, 2, 2]}),
     ("no min_pixels", VIT | QWEN | {"size": {"longest_edge": 99}}), ("input_size=[1, 9, 9]", {"input_size": [1, 9, 9]}),
     ("crop_mode='x'", TIMM | {"crop_mode": "x"}), ("rotate=1", TIMM | {"rotate": 1}),
@@ -327,7 +337,8 @@ def test_config(np):
     with pytest.raises(ValueError, match="200 times"):
         dlbuf.Preparer.from_config(qwen)(np.zeros((1, 999, 3), "uint8"), format="RGB")
     for words, p in (("Preparer(size=640, fit", dlbuf.Preparer("yolo")),
-                     ("from_config({'image_processor_type': 'ViTIm", pickle.loads(pickle.dumps(dlbuf.Preparer.from_config(short))))):
+                     ("from_config({'image_processor_type': 'ViTIm",
+                      pickle.loads(pickle.dumps(dlbuf.Preparer.from_config(short))))):
         assert words in repr(p)
 
 
@@ -337,7 +348,8 @@ PLAIN = VIT | {"do_normalize": False}
 # (what gives the numbers, the options given, which numbers these are; None: refused)
 INTEGERS = [
     ("yolo", {"dtype": "int8", "quant": (1 / 255, -128)}, UNIT),
-    ("yolo", {"dtype": "int8"}, None), ("yolo", {"dtype": "int8", "mean": 128}, BYTES | {"mean": 128}),
+    ("yolo", {"dtype": "int8"}, None),
+    ("yolo", {"dtype": "int8", "mean": 128}, BYTES | {"mean": 128}),
     ("yolo", {"dtype": "uint8"}, BYTES), ("yolo", {"dtype": "uint8", "scale": .5}, {"scale": .5}),
     ("imagenet", {"dtype": "int8", "quant": (.0187, -14)}, UNIT | dlbuf._prepare._IMAGENET),
     ("imagenet", {"dtype": "uint8"}, None), ("clip", {"dtype": "int8"}, None),
@@ -347,7 +359,8 @@ INTEGERS = [
     ({"input_size": (3, 224, 224), "mean": [.5] * 3, "std": [.5] * 3},
      {"dtype": "int8", "quant": (1 / 127, 0)}, UNIT | {"mean": .5, "std": .5}),
     (VIT, {"dtype": "uint8"}, None), (TIMM, {"dtype": "uint8"}, None),
-    (PLAIN, {"dtype": "int8"}, None), (PLAIN, {"dtype": "uint8"}, BYTES), (PLAIN | {"rescale_factor": 1 / 127.5}, {"dtype": "uint8"}, None),
+    (PLAIN, {"dtype": "int8"}, None),
+    (PLAIN, {"dtype": "uint8"}, BYTES), (PLAIN | {"rescale_factor": 1 / 127.5}, {"dtype": "uint8"}, None),
     (PLAIN | {"do_rescale": False}, {"dtype": "uint8"}, BYTES),
 ]
 
