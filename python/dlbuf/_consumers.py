@@ -142,8 +142,8 @@ def from_dlpack(x: Any, /, *, device: Any = None,
     are as in the array API standard: x fulfils them, or refuses with
     BufferError. Blocks for the stream that CUDA's interface names.
 
-    Raises UnsupportedError for a type or layout that DLPack does not have, and
-    TypeError for an object without memory.
+    Raises UnsupportedError for a type or layout that DLPack does not have, for
+    PyTorch's negative bit, and TypeError for an object without memory.
 
     >>> t = dlbuf.from_dlpack(b"abc")
     >>> t.shape, t.dtype, t.read_only
@@ -159,6 +159,11 @@ def from_dlpack(x: Any, /, *, device: Any = None,
             raise UnsupportedError(95, "a capsule is taken as it is: ask its "
                                    "producer for another device or a copy")
         return _dlbuf.from_capsule(x)
+    # PyTorch does not tell DLPack of this bit. Its read-only wrapper answers DLPack only.
+    with contextlib.suppress(RuntimeError):
+        if getattr(x, "is_neg", bool)():
+            raise UnsupportedError(_EOPNOTSUPP, f"{type(x).__name__} has the negative bit, its "
+                                   "memory the negated values: give resolve_neg() of it")
     method = getattr(x, "__dlpack__", None)
     if method is not None:
         try:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ._errors import InvalidError, UnsupportedError
-from ._prepare import PRESETS
+from ._prepare import PRESETS, pair
 
 # Options; those that depend on the size of the picture; and the options that are nearest to
 # these, for options that replace a part of them.
@@ -36,15 +36,23 @@ def _positive(value: Any) -> bool:
 
 def load_config(config: Any) -> dict[str, Any]:
     """What is in the file; of a processor with several parts, that of the picture."""
-    found: Any = config
-    if not _is(config, Mapping):
-        path = os.fsdecode(config)
-        if os.path.isdir(path):
-            names = ("preprocessor_config.json", "processor_config.json", "config.json")
-            path = next((p for n in names if os.path.exists(p := os.path.join(path, n))),
-                        os.path.join(path, names[0]))
-        with open(path, encoding="utf-8") as f:
-            found = json.load(f)
+    found: Any = config.to_dict() if hasattr(config, "to_dict") else config
+    if not _is(found, Mapping):
+        paths = [os.fsdecode(config)]
+        if os.path.isdir(paths[0]):
+            names = ("processor_config.json", "preprocessor_config.json", "config.json")
+            paths = [os.path.join(paths[0], n) for n in names]
+            paths = [p for p in paths if os.path.exists(p)] or paths[1:2]
+        for path in paths:
+            with open(path, encoding="utf-8") as f:
+                try:
+                    found = json.load(f)
+                except ValueError as e:
+                    raise InvalidError(_EINVAL, f"{path} is not JSON: {e}") from None
+            # As transformers: a processor's file counts if it has the part of the picture.
+            if (os.path.basename(path) != "processor_config.json" or
+                    _is(found, Mapping) and found.get("image_processor") is not None):
+                break
     if not _is(found, Mapping):
         raise InvalidError(_EINVAL, f"a configuration is a dict, not {type(found).__name__}")
     # A processor of several parts, and a model of timm, have it inside.
@@ -52,20 +60,23 @@ def load_config(config: Any) -> dict[str, Any]:
         found = found.get(part) or found
         if not _is(found, Mapping):
             raise _cannot(part, found, "it is a dict")
-    return {k: v for k, v in found.items() if v is not None}
+    return dict(found)
 
 
 def read_config(said: dict[str, Any], given: Mapping[str, Any]) -> _Read:
-    """Keys that the options in given replace may be what nobody knows."""
+    """Keys that the options in given replace may be what nobody knows. size is another one
+    of the tensor, by the same rule."""
+    to = pair("size", given["size"]) if "size" in given else None
     # A version of another name is the same one's: ViTFeatureExtractor, ViTImageProcessorFast.
-    key = next((k for k in ("image_processor_type", "feature_extractor_type") if k in said), "")
+    key = next((k for k in ("image_processor_type", "feature_extractor_type")
+                if said.get(k) is not None), "")
     if key:
         if not _is(said[key], str):
             raise _cannot(key, said[key], "it is the name of a class")
         kind = re.sub(r"(ImageProcessor|FeatureExtractor)(Fast|Pil)?$", "", said[key])
-        return _Transformers(kind, said | ({"resample": 0} if "filter" in given else {})).read()
+        return _Transformers(kind, said | ({"resample": 0} if "filter" in given else {}), to).read()
     if "input_size" in said:
-        return _timm(said)
+        return _timm(said, to)
     raise InvalidError(_EINVAL, "the configuration has neither image_processor_type "
                        "(Hugging Face; add it if the file is old) nor input_size (timm)")
 
@@ -123,8 +134,9 @@ def _pixels(least: int, most: int, factor: int) -> _Scale:
 def _of_class(resample: int, numbers: str, size: Any, crop: int = 0, cut: bool = True,
               **more: Any) -> dict[str, Any]:
     """What the class has where a file is silent."""
-    values = PRESETS[numbers]
-    return {"default_to_square": _is(size, int), "resample": resample, "size": size,
+    values, square = PRESETS[numbers], _is(size, int)
+    return {"default_to_square": square, "resample": resample,
+            "size": {"height": size, "width": size} if square else size,
             "image_mean": values["mean"], "image_std": values["std"]} | (
                 {"crop_size": crop, "do_center_crop": cut} if crop else {}) | more
 
@@ -144,26 +156,35 @@ _KNOWN = {
                               include_top=True),
     "Qwen2VL": _of_class(3, "clip", {"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 1280},
                          patch_size=14, temporal_patch_size=2, merge_size=2)}
-# Keys that change no pixels of a colour picture.
+# Steps that these classes do not have.
+_WITHOUT = {"ConvNext": ("do_pad", "pad_size"), "EfficientNet": ("do_pad", "pad_size"),
+            "Qwen2VL": ("do_pad", "pad_size", "do_center_crop", "crop_size")}
+# Keys that change no pixels of a colour picture. Whatever data_format says, the classes make
+# [C, H, W] of a file.
 _OF_NO_PIXEL = {
     "image_processor_type", "feature_extractor_type", "processor_class", "do_convert_rgb",
-    "input_data_format", "return_tensors", "device", "disable_grouping",
+    "data_format", "input_data_format", "return_tensors", "device", "disable_grouping",
     "image_seq_length", "model_input_names", "transformers_version",
     "_valid_processor_keys"}
 _RESAMPLE = {0: "nearest", 1: "lanczos3", 2: "triangle", 3: "cubic"}
 
 
 class _Transformers:
-    """Takes the keys one by one; those that are left change pixels and are unknown."""
+    """Takes the keys one by one; those that are left change pixels and are unknown. A null is
+    a step that is not done, or no value for one that is. to: another size of the tensor."""
 
-    def __init__(self, kind: str, said: dict[str, Any]) -> None:
-        self.kind = kind
+    def __init__(self, kind: str, said: dict[str, Any], to: tuple[int, int] | None) -> None:
+        self.kind, self.to = kind, to
         if kind not in _KNOWN:
             raise _cannot("image_processor_type", said.get("image_processor_type") or
                           said.get("feature_extractor_type"),
                           "known are " + ", ".join(sorted(_KNOWN)))
         self.left = _KNOWN[kind] | said
+        for key in _WITHOUT.get(kind, ()):
+            self.take(key)
         self.square = self.take("default_to_square")
+        self.cut: tuple[int, int] | None = None
+        self.padded: tuple[int, int] | None = None
         self.rule: dict[str, Any] = {}
 
     def take(self, key: str, default: Any = None) -> Any:
@@ -181,9 +202,7 @@ class _Transformers:
                      {"shortest_edge": value})
         elif _is(value, list, tuple) and len(value) == 2:
             value = {"height": value[0], "width": value[1]}
-        sides: dict[str, Any] = {}
-        if _is(value, dict):
-            sides = {k: v for k, v in value.items() if v is not None}
+        sides: dict[str, Any] = dict(value) if _is(value, dict) else {}
         if not sides or not all(map(_positive, sides.values())):
             raise _cannot(key, value, "a size is a number, (height, width), or a dict of "
                           "positive numbers")
@@ -203,45 +222,54 @@ class _Transformers:
                         "patch_size", "temporal_patch_size", "merge_size"):
                 self.take(key)
             return lambda w, h: (int(w), int(h))
+        value, to = self.take("size"), self.to
         if self.kind == "Qwen2VL":
+            sides = self.sides("size", _KNOWN[self.kind]["size"] if value is None else value, False)
             least, most = self.take("min_pixels"), self.take("max_pixels")
-            sides = self.sides("size", self.take("size"), False)
-            least, most = least or sides.get("shortest_edge"), most or sides.get("longest_edge")
-            if not least or not most:
+            least = sides.get("shortest_edge") if least is None else least
+            most = sides.get("longest_edge") if most is None else most
+            if least is None or most is None:
                 raise InvalidError(_EINVAL, "the configuration has no min_pixels or no max_pixels")
-            self.take("temporal_patch_size")
-            for key, value in (("min_pixels", least), ("max_pixels", most),
-                               *((k, self.left[k]) for k in ("patch_size", "merge_size"))):
+            patch = [(k, self.take(k)) for k in ("patch_size", "merge_size", "temporal_patch_size")]
+            for key, value in (("min_pixels", least), ("max_pixels", most), *patch):
                 if not _positive(value):
                     raise _cannot(key, value, "it needs a positive number")
-            factor = self.take("patch_size") * self.take("merge_size")
+            factor = patch[0][1] * patch[1][1]
             self.rule = {"min_pixels": least, "max_pixels": most, "multiple": factor}
-            return _pixels(least, most, factor)
-        value = self.take("size")
+            return (lambda w, h: to) if to else _pixels(least, most, factor)
         sides = self.sides("size", value, self.square)
-        names = set(sides)
-        if names == {"height", "width"}:
-            self.rule = {"scaled": (sides["width"], sides["height"])}
-            return lambda w, h: (sides["width"], sides["height"])
-        if names == {"shortest_edge"}:
-            edge = sides["shortest_edge"]
-            if self.kind == "ConvNext":
-                pct = self.take("crop_pct")
-                if not _is(pct, int, float) or not 0 < pct <= 1:
-                    raise _cannot("crop_pct", pct, "it needs a number above 0, and 1 at most")
-                if edge >= 384:
-                    self.rule = {"scaled": (edge, edge)}
-                    return lambda w, h: (edge, edge)
-                self.left |= {"do_center_crop": True, "crop_size": edge}
-                edge = int(edge / pct)
-            self.rule = {"shortest": edge}
-            return _shortest(edge)
-        if names == {"shortest_edge", "longest_edge"}:
-            self.rule = {"shortest": sides["shortest_edge"], "longest": sides["longest_edge"]}
-            return _both(sides["shortest_edge"], sides["longest_edge"])
-        if names == {"max_height", "max_width"}:
-            self.rule = {"fit": "letterbox", "size": (sides["max_width"], sides["max_height"])}
-            return _within(sides["max_width"], sides["max_height"])
+        if self.kind == "ConvNext":
+            edge, pct = sides.get("shortest_edge"), self.take("crop_pct")
+            if edge is None:
+                raise _cannot("size", value, "it needs a shortest_edge")
+            if edge >= 384:
+                sides = {"height": edge, "width": edge}
+            elif not _is(pct, int, float) or not 0 < pct <= 1:
+                raise _cannot("crop_pct", pct, "it needs a number above 0, and 1 at most")
+            elif self.cut:
+                raise _cannot("do_center_crop", True, "a picture that ConvNext scales to less "
+                              "than 384 pixels is cut by crop_pct already")
+            else:
+                self.cut = edge, edge
+                sides = {"shortest_edge": int(edge / pct)}
+        names, old = set(sides), self.cut or self.padded
+        if names in ({"height", "width"}, {"max_height", "max_width"}):
+            wide, high = (n for _, n in sorted(sides.items(), reverse=True))
+            if to:
+                wide, high = (max(1, n * t // o) for n, t, o in zip(
+                    (wide, high), to, old or (wide, high)))
+            both = wide, high
+            if "height" in names:
+                self.rule = {"scaled": both}
+                return lambda w, h: both
+            self.rule = {"size": both}
+            return _within(*both)
+        if "shortest_edge" in names and names <= {"shortest_edge", "longest_edge"}:
+            edges = [n for _, n in sorted(sides.items(), reverse=True)]
+            if to:
+                edges = [max(1, n * max(to) // max(old)) for n in edges] if old else [max(to)]
+            self.rule = dict(zip(("shortest", "longest"), edges))
+            return _both(*edges) if edges[1:] else _shortest(*edges)
         raise _cannot("size", value, "sizes are height and width, shortest_edge, "
                       "shortest_edge and longest_edge, or max_height and max_width")
 
@@ -249,7 +277,7 @@ class _Transformers:
         if not self.left.get("do_resize", True):
             return "nearest"
         value = self.take("resample")
-        if value not in _RESAMPLE:
+        if not _is(value, int) or value not in _RESAMPLE:
             raise _cannot("resample", value, "Pillow's filters are 0 (nearest), 1 (lanczos), "
                           "2 (bilinear) and 3 (bicubic)")
         return _RESAMPLE[value]
@@ -257,64 +285,59 @@ class _Transformers:
     def values(self, options: dict[str, Any]) -> None:
         """scale, mean and std."""
         rescale, factor = self.take("do_rescale", True), self.take("rescale_factor", 1 / 255)
+        if rescale and (not _is(factor, int, float) or not factor):
+            raise _cannot("rescale_factor", factor, "it needs a number that is not 0")
         options["scale"] = factor if rescale else 1.0
         mean, std = self.take("image_mean"), self.take("image_std")
-        means: tuple[float, ...] = _three("image_mean", mean)
-        used = stds = _three("image_std", std)
-        if not self.take("do_normalize", True):
-            means = (0.0,) * 3
-            used = (1.0,) * 3
+        means: tuple[float, ...] = (0.0,) * 3
+        stds: tuple[float, ...] = (1.0,) * 3
+        if self.take("do_normalize", True):
+            means, stds = _three("image_mean", mean), _three("image_std", std)
         if self.kind == "EfficientNet":
             if self.take("rescale_offset") and rescale:
                 means = tuple(m + 1 for m in means)
             if self.take("include_top"):
-                used = tuple(u * s for u, s in zip(used, stds))
-        options |= {"mean": means, "std": used}
+                stds = tuple(u * s for u, s in zip(stds, _three("image_std", std)))
+        options |= {"mean": means, "std": stds}
 
     def read(self) -> _Read:
         options: dict[str, Any] = {"filter": self.filter()}
-        scale = self.scale()
         self.values(options)
-        size, crop = None, self.take("do_center_crop", "crop_size" in self.left and None)
-        if crop is None:
-            raise InvalidError(_EINVAL, "the configuration has crop_size, and no do_center_crop")
-        if crop:
-            size = self.square_of("crop_size", "do_center_crop")
+        if self.take("do_center_crop"):
+            self.cut = self.square_of("crop_size", "do_center_crop")
         self.take("crop_size")
-        padded = self.take("do_pad", False) and self.take("pad_size")
-        self.take("pad_size")
-        if padded:
-            size_of_crop, self.left["pad_size"] = size, padded
-            size = self.square_of("pad_size", "do_pad")
+        if self.take("do_pad") and self.left.get("pad_size") is not None:
             # Bars of 0 after the normalisation.
-            pad = [m / options["scale"] for m in options["mean"]]
-            if size_of_crop or not all(0 <= p <= 255 for p in pad):
-                raise _cannot("pad_size", padded, "with do_center_crop, or for an image_mean "
-                              "outside of 0 to 255")
-            options |= {"anchor": "top-left", "pad": tuple(pad)}
-        layout = str(getattr(value := self.take("data_format", "channels_first"), "value", value))
-        if layout not in ("channels_first", "channels_last"):
-            raise _cannot("data_format", value, "known are channels_first and channels_last")
-        options["layout"] = "nchw" if layout == "channels_first" else "nhwc"
+            pad = tuple(m / options["scale"] for m in options["mean"])
+            if self.cut or not all(0 <= p <= 255 for p in pad):
+                raise _cannot("pad_size", self.left["pad_size"], "with do_center_crop, or for an "
+                              "image_mean outside of 0 to 255")
+            self.padded = self.square_of("pad_size", "do_pad")
+            options |= {"anchor": "top-left", "pad": pad}
+        self.take("pad_size")
+        scale = self.scale()
+        parts: Any = self.left.get("auto_map")
+        if _is(parts, dict) and not {"AutoImageProcessor", "AutoFeatureExtractor"} & set(parts):
+            self.take("auto_map")
         for key, value in self.left.items():
             # A step that is not done changes nothing.
-            if key not in _OF_NO_PIXEL and not (key.startswith("do_") and not value):
+            if key not in _OF_NO_PIXEL and value is not None and not (
+                    str(key).startswith("do_") and not value):
                 raise _cannot(key, value, "the key is not known, and may change pixels")
+        size = self.to or self.cut or self.padded
         rule = self.rule | ({"size": size} if size else {})
-        if size and set(self.rule) == {"shortest"}:
-            rule = {"fit": "crop", "size": size,
-                    "crop_pct": min(1, min(size) / self.rule["shortest"])}
-        elif not size and "scaled" in rule:
+        if size and set(self.rule) == {"shortest"} and max(size) <= self.rule["shortest"]:
+            rule = {"fit": "crop", "size": size, "crop_pct": max(size) / self.rule["shortest"]}
+        elif "scaled" in rule and size in (None, rule["scaled"]):
             rule = {"size": rule["scaled"], "fit": "stretch"}
-        return options, lambda w, h: self._fit(scale(w, h), size, bool(padded)), rule
+        return options, lambda w, h: self._fit(scale(w, h), size), rule
 
-    def _fit(self, scaled: tuple[int, int], size: tuple[int, int] | None,
-             padded: bool) -> dict[str, Any]:
+    def _fit(self, scaled: tuple[int, int], size: tuple[int, int] | None) -> dict[str, Any]:
         for n, s in zip(scaled, size or scaled):
-            if padded and n > s:
+            if self.padded and n > s:
                 raise InvalidError(_EINVAL, f"pad_size={size}: the picture of {scaled} pixels "
                                    "is larger")
-            if not padded and s > n and (s - n) % 2:
+            if self.cut and s > n and (s - n) % 2:
                 raise _cannot("crop_size", size, f"the picture of {scaled} pixels is smaller, "
                               "by an odd number; there transformers' own two ways differ")
         return {"scaled": scaled} | ({"size": size} if size else {})
@@ -341,10 +364,10 @@ _INTERPOLATION = {"nearest": "nearest", "bilinear": "triangle", "bicubic": "cubi
                   "lanczos": "lanczos3"}
 
 
-def _timm(said: dict[str, Any]) -> _Read:
+def _timm(said: dict[str, Any], to: tuple[int, int] | None) -> _Read:
     """resolve_data_config() and transforms_imagenet_eval() of timm."""
     for key, value in said.items():
-        if key not in _TIMM | _TIMM_OF_NO_PIXEL:
+        if value is not None and key not in _TIMM | _TIMM_OF_NO_PIXEL:
             raise _cannot(key, value, "the key is not known, and may change pixels")
     try:
         channels, height, width = map(int, said["input_size"])
@@ -353,11 +376,12 @@ def _timm(said: dict[str, Any]) -> _Read:
     if channels != 3 or min(height, width) < 1:
         raise _cannot("input_size", said["input_size"], "it needs 3 channels, a height and "
                       "a width")
+    width, height = to or (width, height)
     mode = said.get("crop_mode") or "center"
     if mode not in ("center", "squash", "border"):
         raise _cannot("crop_mode", mode, "known are center, squash and border")
     name = said.get("interpolation") or "bicubic"
-    if name not in _INTERPOLATION:
+    if not _is(name, str) or name not in _INTERPOLATION:
         raise _cannot("interpolation", name, f"known are {', '.join(_INTERPOLATION)}")
     mean = _three("mean", said.get("mean") or (0.485, 0.456, 0.406))
     pct = said.get("crop_pct") or 0.875
@@ -376,9 +400,15 @@ def _timm(said: dict[str, Any]) -> _Read:
             scaled = round(w / ratio), round(h / ratio)
         return {"scaled": scaled, "size": (width, height)}
 
-    rule: dict[str, Any] = {"size": (width, height)} | (
-        {"scaled": edges} if mode == "squash" else {"fit": "letterbox"} if mode == "border" else
-        {"fit": "crop", "crop_pct": min(1, pct)})
+    # With a fit where that is the same.
+    rule: dict[str, Any] = {"size": (width, height)}
+    if mode == "squash":
+        rule["scaled"] = edges
+    elif mode == "center":
+        rule |= {"crop_pct": min(1, pct)} | (
+            {"fit": "crop"} if width == height and pct <= 1 else {})
+    elif pct == 1:
+        rule["fit"] = "letterbox"
     pad = {"pad": tuple(round(255 * m) for m in mean)} if mode == "border" else {}
     return {"filter": _INTERPOLATION[name], "mean": mean, "cut": "round", **pad,
             "std": _three("std", said.get("std") or (0.229, 0.224, 0.225))}, sizes, rule

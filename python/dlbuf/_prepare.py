@@ -18,13 +18,15 @@ from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._camera import parse_size
 from ._consumers import from_dlpack
 from ._dlbuf import Device, Tensor
-from ._errors import Error, InvalidError, UnsupportedError
+from ._errors import AccessError, Error, InvalidError, UnsupportedError
 from ._frames import frame_args
 from ._producers import find_format, integers, nearest
 from ._types import Colour, DLDeviceType, DType, View, device_name
 
 _T = TypeVar("_T")
-_EINVAL, _EOPNOTSUPP = 22, 95
+_EACCES, _EINVAL, _EOPNOTSUPP = 13, 22, 95
+# Libraries whose arrays never change, which their DLPack does not say: known by their modules.
+_IMMUTABLE = ("jax", "jaxlib", "tensorflow")
 _ON_CPU = (DLDeviceType.CPU, DLDeviceType.CUDA_HOST, DLDeviceType.ROCM_HOST)
 # Plans of one Preparer, and Preparers of prepare().
 _KEPT = 16
@@ -69,7 +71,8 @@ class PrepareOptions(TypedDict, total=False):
     one for each channel; pad and anchor need a fit or a rule that makes bars. quant:
     (scale, zero_point) of integers, as in ONNX. A preset's and a file's numbers are
     those of floats: quant= makes integers of them. Without it a preset that has no mean
-    and std makes bytes, and others refuse integers.
+    and std makes bytes, and others refuse integers; bytes are no int8, which is refused
+    where values of 128 to 255 are possible.
 
     threads: 1 to 64, which share the rows of a frame on the CPU, with the same result;
     the caller's thread is one of them, and a plan keeps the others. Other devices take
@@ -148,14 +151,16 @@ def _word(name: str, value: Any, words: dict[str, int]) -> int:
     return number
 
 
+def _ordered(value: Any) -> bool:
+    """Whether it is a sequence or an array, not text and not a set or a dict."""
+    return hasattr(value, "__getitem__") and not isinstance(value, (str, bytes, bytearray, dict))
+
+
 def _several(name: str, value: Any, n: int, each: bool) -> tuple[float, ...]:
     """n numbers; with `each`, one stands for all."""
     if each and isinstance(value, Real):
         value = (value,) * n
-    try:
-        numbers = tuple(_number(name, v) for v in value)
-    except TypeError:
-        numbers = ()
+    numbers = tuple(_number(name, v) for v in value) if _ordered(value) else ()
     if len(numbers) != n:
         what = "one number" if n == 1 else f"a number, or {n}" if each else f"{n} numbers"
         raise refuse(f"{name}={value!r} is not {what}{', for grey' if n == 1 else ''}")
@@ -172,21 +177,27 @@ def _box(name: str, value: Any) -> tuple[float, ...]:
     return box
 
 
-def _pair(name: str, value: Any) -> tuple[int, int]:
+def pair(name: str, value: Any) -> tuple[int, int]:
+    """A width and a height, in any of the forms of size."""
     try:
-        pair = parse_size((value, value) if integers([value], 1) else value)
+        found = parse_size((value, value) if integers([value], 1) else value)
     except InvalidError:
-        pair = None
-    if not pair or max(pair) > 32768 or isinstance(value, bool):
+        found = None
+    if not found or max(found) > 32768 or isinstance(value, (bool, bytes, set, dict)):
         raise refuse(f"{name}={value!r} is not one side of 1 to 32768 pixels, a width "
                      'and a height, or text as "640x480"')
-    return pair
+    return found
 
 
 def _has_bars(given: dict[str, Any]) -> bool:
     """Whether any picture could have bars beside it."""
     return (given.get("fit") == "letterbox" or
             "size" in given and bool(set[str]().union(*_RULES) & set(given)))
+
+
+def _cuts(given: dict[str, Any]) -> bool:
+    """Whether any picture could be cut."""
+    return given.get("fit") == "crop" or given.get("fit") != "letterbox" and _has_bars(given)
 
 
 def _rule(given: dict[str, Any]) -> int:
@@ -206,7 +217,7 @@ def _rule(given: dict[str, Any]) -> int:
     for name, bad in (
             ("fit", sides and fit != "stretch"),
             ("crop_pct", fit != "crop"), ("enlarge", fit != "letterbox"),
-            ("multiple", rule != _PIXELS),
+            ("multiple", rule != _PIXELS), ("cut", not _cuts(given)),
             ("pad", not _has_bars(given)), ("anchor", not _has_bars(given))):
         if name in given and bad:
             of = f"{sides[0]}=" if sides else f"fit={fit!r}"
@@ -219,13 +230,15 @@ def _rule(given: dict[str, Any]) -> int:
 def _parse(given: dict[str, Any]) -> tuple[Any, ...]:
     """The options as the extension takes them."""
     rule = _rule(given)
-    width, height = _pair("size", given["size"]) if "size" in given else (0, 0)
-    scaled = _pair("scaled", given["scaled"]) if "scaled" in given else (0, 0)
+    width, height = pair("size", given["size"]) if "size" in given else (0, 0)
+    scaled = pair("scaled", given["scaled"]) if "scaled" in given else (0, 0)
     get = given.get
     flags = _word("flip", get("flip", ""), _FLIPS)
     flags |= _word("layout", get("layout", "nchw"), {"nchw": 0, "nhwc": _NHWC})
     flags |= _word("anchor", get("anchor", "centre"), {"centre": 0, "top-left": _TOP_LEFT})
     flags |= _word("cut", get("cut", "floor"), {"floor": 0, "round": _CUT_ROUND})
+    if get("enlarge", True) not in (True, False):
+        raise refuse(f"enlarge={get('enlarge')!r} is not True or False")
     flags |= 0 if get("enlarge", True) else _NO_ENLARGE
     channels = _word("channels", get("channels", "rgb"), _CHANNELS)
     count = 1 if channels == _CHANNELS["grey"] else 3
@@ -234,7 +247,7 @@ def _parse(given: dict[str, Any]) -> tuple[Any, ...]:
         numbers = _several(name, get(name, default), count, True)
         return numbers + (default,) * (3 - count)
 
-    std, scale = values("std", 1), 0.0
+    mean, std, scale = values("mean", 0), values("std", 1), 0.0
     crop: tuple[float, ...] = (0.0,) * 4
     if not all(std):
         raise refuse(f"std={get('std')!r} has a 0")
@@ -251,9 +264,15 @@ def _parse(given: dict[str, Any]) -> tuple[Any, ...]:
     quant = _several("quant", get("quant", (1, 0)), 2, False)
     if "quant" in given and dtype.bits != 8:
         raise refuse(f"quant={given['quant']!r} is for the dtypes uint8 and int8")
-    if quant[0] <= 0 or quant[1] != int(quant[1]):
+    least = -128 if dtype == "int8" else 0
+    if quant[0] <= 0 or quant[1] != int(quant[1]) or not 0 <= quant[1] - least <= 255:
         raise refuse(f"quant={given['quant']!r} is not (scale, zero_point): a number above "
-                     "0, and a whole number")
+                     f"0, and a whole number of {least} to {least + 255}")
+    ends = [((scale or 1) * v - m) / s for m, s in zip(mean[:count], std) for v in (0, 255)]
+    if dtype == "int8" and "quant" not in given and not -128.5 <= min(ends) <= max(ends) <= 127.5:
+        raise refuse(f"dtype='int8' holds -128 to 127, not the values of {min(ends):g} to "
+                     f"{max(ends):g}: say quant=(scale, zero_point), as (1, -128) or of a preset "
+                     "or file (1/255, -128), or scale=, mean= and std=")
     colour = integers(get("colour", Colour()), len(Colour()))
     if colour is None or not all(0 <= c < 256 for c in colour):
         raise refuse(f"colour={get('colour')!r} is not a dlbuf.Colour")
@@ -266,7 +285,7 @@ def _parse(given: dict[str, Any]) -> tuple[Any, ...]:
             number("max_pixels", 1 << 40), number("multiple", 32768),
             _whole("turn", get("turn", 0), 0, 3), pct,
             _word("filter", get("filter", "bilinear"), _FILTERS), flags,
-            values("pad", 0), channels, str(dtype), scale, values("mean", 0), std, quant[0],
+            values("pad", 0), channels, str(dtype), scale, mean, std, quant[0],
             int(quant[1]), bytes(colour) + bytes(2), scaled, number("threads", 64))
 
 
@@ -280,7 +299,7 @@ def _dtype(x: Any) -> DType:
     return found
 
 
-_OF_SIZE = {"size", "fit", "crop_pct", "enlarge"}.union(*_RULES)
+_OF_SIZE = {"fit", "crop_pct", "enlarge"}.union(*_RULES)
 
 
 def _scale(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
@@ -314,17 +333,11 @@ def _over(base: dict[str, Any], given: dict[str, Any], sized: bool = True) -> di
     elif "fit" in names:
         gone = sides | {n for n, fit in (("crop_pct", "crop"), ("enlarge", "letterbox"))
                         if given["fit"] != fit}
-    elif "size" in names and "scaled" in base:
-        # As much is cut off.
-        base["scaled"] = [n * s // c for n, s, c in zip(
-            base["scaled"], _pair("size", given["size"]), base["size"])]
-    elif "size" in names:
-        if {"shortest", "longest"} & set(base):
-            base["fit"] = "crop"
-        gone = sides
     base = {n: v for n, v in base.items() if n not in gone}
-    if sized and not _has_bars(base | given):
-        base = {n: v for n, v in base.items() if n not in ("pad", "anchor")}
+    if sized:
+        for means, those in (_has_bars, ("pad", "anchor")), (_cuts, ("cut",)):
+            if not means(base | given):
+                base = {n: v for n, v in base.items() if n not in those}
     return base | given
 
 
@@ -378,6 +391,9 @@ def _kind_of(tensors: tuple[Tensor, ...], format: str | None) -> _Kind:
         raise refuse(f"format={format!r}: the first plane is of the shape {shape}, not "
                      "rows and columns")
     first = info.planes[0]
+    if len(shape) == 3 and 1 < first.channels != shape[2]:
+        raise refuse(f"format={format!r}: the first plane is of the shape {shape}, not [rows, "
+                     f"columns, {first.channels}], a column for {first.hsub} pixels")
     size = (shape[1] * first.hsub, shape[0] * first.vsub, code, int(space), 0)
     # A frame's planes keep its colour, also as another format.
     colour = frame_args(record)[-1] if record else bytes(Colour()) + bytes(2)
@@ -423,6 +439,9 @@ def _arguments(frame: Any, format: str | None, out: Any, index: int
     if not tensors:
         raise refuse("a frame without planes")
     kind = _kind_of(tensors, format)
+    if type(out).__module__.partition(".")[0] in _IMMUTABLE:
+        raise AccessError(_EACCES, f"out is {type(out).__module__}.{type(out).__name__}, which "
+                          "must not change: prepare without out, or into another array")
     target = None if out is None else _tensors([out])[0]
     if (number := integers([index], 1)) is None or not -1 << 63 <= index < 1 << 63:
         raise refuse(f"index={index!r} is not a whole number")
@@ -504,15 +523,19 @@ class PrepareInfo(NamedTuple):
             return np.stack([u.min(-1), v.min(-1), u.max(-1), v.max(-1)]
                             if array.shape[-1] == 4 else [u[..., 0], v[..., 0]], -1)
         try:
-            values: list[Any] = list(boxes)
-        except TypeError:
-            values = [None]
+            # Scalars and arrays of no dimension compute in the types of their own.
+            values: list[Any] = [
+                float(v) if isinstance(v, Real) or getattr(v, "shape", None) == () else v
+                for v in boxes]
+        except (TypeError, ValueError):
+            values = [0.0]
         if not values:
             return []
+        numbers = [v for v in values if isinstance(v, float)]
         texts = isinstance(boxes, (str, bytes))
-        if not texts and values != [None] and not any(isinstance(v, Real) for v in values):
+        if not texts and not numbers:
             return [self.map_to_frame(v) for v in values]
-        if texts or len(values) not in (2, 4) or not all(isinstance(v, Real) for v in values):
+        if texts or len(values) not in (2, 4) or numbers != values:
             raise refuse(f"{boxes!r} is not a point (x, y) or a box (x0, y0, x1, y1)")
         places = [self._place(*values[i:i + 2]) for i in range(0, len(values), 2)]
         if len(places) == 1:
@@ -574,32 +597,33 @@ class Preparer:
 
     def _setup(self, options: dict[str, Any],
                sizes: Callable[[int, int], dict[str, Any]] | None,
-               config: Any = None, rule: dict[str, Any] | None = None) -> None:
+               config: Any = None) -> None:
         # The caller's lists may change.
         self._options = options = {n: _hashable(v) for n, v in options.items()}
         self._config = deepcopy(config) if sizes else None
         device = options.get("device", "cpu")
         if not isinstance(device, (str, Device)):
             raise TypeError(f"device={device!r} is not a Device or the name of one")
-        self._device = None if device == "cpu" else device
+        self._device = None if device in ("cpu", "cpu:0") else device
         # Options that depend on the size of the picture, which it is called with.
         self._sizes = sizes
-        self._rule = rule if sizes and rule else {}
         self._parsed = None if sizes else _parse(options)
         self._plans: dict[Any, _Plan] = {}
 
     @classmethod
-    def from_config(cls, config: str | os.PathLike[str] | dict[str, Any], /,
+    def from_config(cls, config: Any, /,
                     **options: Unpack[PrepareOptions]) -> Self:
         """Makes a Preparer of a model's own description.
 
         config: a preprocessor_config.json of Hugging Face, a config.json of timm, a
-        folder that has one, or what is in it as a dict; timm's pretrained_cfg, too.
-        options replace what the description says, as a preset's. size alone is another
-        size of the tensor, with the file's fit: stretched; cut, of the shorter side the
-        same part; between bars. A picture that the file scales to a shortest edge, and
-        does not cut, is cut then (fit="crop"). min_pixels and its like replace the
-        file's one by one.
+        folder that has one, or what is in it as a dict; timm's pretrained_cfg, too; or
+        an object whose to_dict() gives one, as an image processor of transformers. In a
+        folder the image_processor of a processor_config.json counts first.
+        options replace what the description says, as a preset's. size is another size
+        of the tensor, by the file's rule, whose sizes grow with it: the file's own size
+        changes nothing. A picture that the file scales to a shortest edge, and does not
+        cut, is cut then (fit="crop"). min_pixels and its like replace the file's one by
+        one.
 
         The result is what transformers' image processor (with Pillow) or timm's
         evaluation transform makes of the picture, but for their rounding to 8 bits
@@ -621,17 +645,16 @@ class Preparer:
         found = load_config(config)
         base, read, rule = read_config(found, given)
         sizes: Callable[[int, int], dict[str, Any]] | None = read
-        # A file that does not scale has size as the middle.
-        if set(given) & (_OF_SIZE if set(rule) - {"size"} else _OF_SIZE - {"size"}):
+        if set(given) & _OF_SIZE:
             base, sizes = base | rule, None
         self = cls.__new__(cls)
-        self._setup(_over(base, given, not sizes), sizes, found, rule)
+        self._setup(_over(base, given, not sizes), sizes, found)
         return self
 
     def _state(self) -> dict[str, Any]:
         """Without plans: a copy, also in another process, makes its own."""
         return {n: v for n, v in vars(self).items()
-                if n not in ("_sizes", "_rule", "_parsed", "_plans", "_device")}
+                if n not in ("_sizes", "_parsed", "_plans", "_device")}
 
     def __getstate__(self) -> dict[str, Any]:
         device = self._options.get("device")
@@ -654,12 +677,12 @@ class Preparer:
         from ._models import read_config
         vars(self).update(state)
         options, config = self._options, self._config
-        read: Any = read_config(config, options)[1:] if config else (None, None)
-        self._setup(options, read[0], config, read[1])
+        self._setup(options, read_config(config, options)[1] if config else None, config)
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{k}={v!r}" for k, v in (self._rule | self._options).items())
-        return f"<dlbuf.Preparer {said}>"
+        said = ", ".join([repr(self._config)] * bool(self._config) +
+                         [f"{k}={v!r}" for k, v in self._options.items()])
+        return f"<dlbuf.Preparer{'.from_config' * bool(self._config)}({said})>"
 
     def _make_plan(self, kind: _Kind, part: tuple[float, ...] | None = None) -> _Plan:
         """part: the crop, in place of the options' own."""
@@ -674,7 +697,12 @@ class Preparer:
             width, height = options.get("crop", (0, 0, width, height))[2:]
             if options.get("turn", 0) % 2:
                 width, height = height, width
-            options = self._sizes(width, height) | options
+            sizes = self._sizes(width, height)
+            if not all(0 < n <= 32768 for n in sizes["scaled"]):
+                raise refuse(f"a picture of {width:g}x{height:g} pixels becomes "
+                             f"{'x'.join(map(str, sizes['scaled']))} by the file's rule, and a "
+                             "side is 1 to 32768 pixels")
+            options = sizes | options
         plan = _dlbuf.Plan(kind, parsed or _parse(options), self._device)
         return plan, _info(plan.info)
 
@@ -711,8 +739,11 @@ class Preparer:
         returns before it has computed: whoever takes the tensor waits for it. The frame
         is still the caller's, and release() may follow.
 
+        Arrays of JAX and TensorFlow are immutable, which their DLPack does not say: they
+        are known by the module of their class, and refused. A Tensor over one is not.
+
         Raises InvalidError for another shape than out has, AccessError if it is
-        read-only, UnsupportedError for its dtype or device and for formats without
+        read-only or immutable, UnsupportedError for its dtype or device and for formats without
         pixels, DeadlineError.
 
         >>> t = dlbuf.alloc((2, 3, 8, 8), "float32")
@@ -774,7 +805,7 @@ class Preparer:
         tensors, kind, target, at = _arguments(frame, format, out, index)
         boxes = _hashable(crops)
         try:
-            boxes = [] if isinstance(boxes, str) else list(boxes)
+            boxes = [] if isinstance(boxes, (str, set, dict)) else list(boxes)
         except TypeError:
             boxes = []
         if not boxes:
@@ -815,7 +846,7 @@ class Preparer:
         >>> tiles[-1], x.shape
         ((160.0, 20.0, 160.0, 160.0), (4, 3, 160, 160))
         """
-        width, height = (0, 0) if size is None else _pair("size", size)
+        width, height = (0, 0) if size is None else pair("size", size)
         shared: Any = _hashable(overlap)
         if not hasattr(shared, "__len__") or len(shared) != 2:
             shared = shared, shared
@@ -864,12 +895,10 @@ def prepare(frame: Any, preset: str | None = None, /, *, out: Any = None,
     ((1, 3, 64, 64), (160.0, 90.0))
     """
     named: dict[str, Any] = {k: _hashable(v) for k, v in options.items()}
-    # A Device equals its name, and may be another one of that name.
-    key: Any = preset, isinstance(named.get("device"), str), tuple(named.items())
-    try:
-        found = _preparers.get(key)
-    except TypeError:
-        raise refuse(f"an option that is no number, text or sequence: {named}") from None
+    # As text, where 1 is not True. A Device may be another one of its name.
+    device = named.get("device")
+    key = preset, repr(named), isinstance(device, Device) and id(device)
+    found = _preparers.get(key)
     if found is None:
         found = Preparer(preset, **named)
         if len(_preparers) >= _KEPT:

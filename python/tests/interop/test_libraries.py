@@ -67,6 +67,8 @@ def test_torch(np, asked):
     assert a[1, 1] == 77
     u = dlbuf.from_dlpack(x)
     assert u.shape == (3, 4) and memoryview(u)[1, 1] == 77
+    with pytest.raises(dlbuf.UnsupportedError, match="negative bit"):
+        dlbuf.from_dlpack(torch.zeros(3, dtype=torch.complex64).conj().imag)
     # It has a table, which from_dlpack() of 2.15 does not look for in others.
     assert len(asked) == 1
     if hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
@@ -108,6 +110,15 @@ def test_jax_asks_for_the_dtype():
         assert dlbuf.dtype(x) == dlbuf.dtype(x.dtype) == "float32"
     b = dlbuf.from_dlpack(a.astype(ml_dtypes.bfloat16))
     assert jnp.asarray(b, jnp.bfloat16).tolist() == a.tolist()
+
+
+@pytest.mark.parametrize("library", ["jax.numpy", "tensorflow"])
+def test_immutable(np, library):
+    """Their arrays never change, and their DLPack does not say it."""
+    x = pytest.importorskip(library).zeros((1, 3, 8, 8))
+    with pytest.raises(dlbuf.AccessError, match=r"out is .*(Array|Tensor)\w*, which must not"):
+        dlbuf.prepare(np.full((8, 8, 3), 9, "u1"), size=8, format="RGB", out=x)
+    assert float(x[0, 0, 0, 0]) == 0
 
 
 def test_tensorflow_takes_contiguous(np):

@@ -89,6 +89,26 @@ TRANSFORMERS = {
         "image_processor_type": "CLIPImageProcessor", "do_resize": False, "do_rescale": False,
         "do_normalize": True, "do_center_crop": True, "crop_size": {"height": 151, "width": 160},
         "image_mean": [100, 110, 120], "image_std": [50, 60, 70]},
+    "a cut that is not square": {
+        "image_processor_type": "BitImageProcessor", "size": {"shortest_edge": 256},
+        "crop_size": {"height": 224, "width": 100}},
+    "a cut that is larger": {
+        "image_processor_type": "BitImageProcessor", "size": {"height": 200, "width": 190},
+        "crop_size": 220},
+    "rows of pixels, which transformers does not make of a file": {
+        "image_processor_type": "ViTImageProcessor", "data_format": "channels_last"},
+    "no square, and no size": {
+        "image_processor_type": "ViTImageProcessor", "default_to_square": False},
+    "a shortest edge by null": {
+        "image_processor_type": "ViTImageProcessor", "default_to_square": None, "size": 99},
+    "crop_size, and no cut": {"image_processor_type": "ViTImageProcessor", "crop_size": 99},
+    "two edges, of which ConvNeXT has one": {
+        "image_processor_type": "ConvNextImageProcessor", "crop_size": 9,
+        "size": {"shortest_edge": 224, "longest_edge": 230}},
+} | {f"{name} with steps that it does not have": {
+    "image_processor_type": name + "ImageProcessor", "do_pad": True, "pad_size": 500, **more}
+    for name, more in (("ConvNext", {}), ("EfficientNet", {}), (
+        "Qwen2VL", {"do_center_crop": True, "crop_size": 99}))
 } | {f"{name}, which says nothing": {"image_processor_type": name + "ImageProcessor"}
      for name in ("ViT", "DeiT", "Blip", "Pvt", "CLIP", "ChineseCLIP", "Bit", "MobileNetV1",
                   "Siglip", "ConvNext", "EfficientNet", "Qwen2VL")}
@@ -111,6 +131,8 @@ TIMM = {
     "a picture with bars": {
         "input_size": (3, 240, 224), "crop_pct": 1.0, "crop_mode": "border",
         "interpolation": "lanczos"},
+    "a picture with bars, cut": {
+        "input_size": (3, 240, 224), "crop_pct": 0.95, "crop_mode": "border"},
     "no square": {"input_size": (3, 160, 224), "crop_pct": 0.95},
 }
 
@@ -129,25 +151,68 @@ def close(got, want, units, scale, std):
     assert worst.max() <= units * 1.001 + 1e-3, worst
 
 
-@pytest.mark.parametrize("name", TRANSFORMERS)
-def test_transformers(name, tmp_path):
+def theirs_of(config):
     transformers = pytest.importorskip("transformers")
-    config = TRANSFORMERS[name]
     kind = config.get("image_processor_type") or config["feature_extractor_type"]
     cls = getattr(transformers, kind.replace("FeatureExtractor", "ImageProcessor") + "Pil")
-    theirs = cls(**{k: v for k, v in config.items() if "_type" not in k})
+    return cls(**{k: v for k, v in config.items() if "_type" not in k})
+
+
+def compare(theirs, ours, a):
+    want = theirs(a, return_tensors="np")["pixel_values"]
+    x, info = ours(a, format="RGB")
+    if want.ndim == 2:      # Qwen's patches
+        h, w = info.height // 14, info.width // 14
+        want = want.reshape(h // 2, w // 2, 2, 2, 3, 2, 14, 14)[:, :, :, :, :, 0]
+        want = want.transpose(4, 0, 2, 5, 1, 3, 6).reshape(1, 3, h * 14, w * 14)
+    close(x.numpy()[0], want[0], UNITS[ours._options["filter"]], ours._options["scale"],
+          ours._options["std"])
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_transformers(name, tmp_path):
+    config = TRANSFORMERS[name]
+    theirs = theirs_of(config)
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(config))
     ours = dlbuf.Preparer.from_config(tmp_path)
-    for width, height in SIZES:
-        a = picture(width, height)
-        want = theirs(a, return_tensors="np")["pixel_values"]
-        x, info = ours(a, format="RGB")
-        if "Qwen" in kind:
-            h, w = info.height // 14, info.width // 14
-            want = want.reshape(h // 2, w // 2, 2, 2, 3, 2, 14, 14)[:, :, :, :, :, 0]
-            want = want.transpose(4, 0, 2, 5, 1, 3, 6).reshape(1, 3, h * 14, w * 14)
-        close(x.numpy()[0], want[0], UNITS[ours._options["filter"]], ours._options["scale"],
-              ours._options["std"])
+    for size in SIZES:
+        compare(theirs, ours, picture(*size))
+
+
+@pytest.mark.parametrize("name", [n for n in TRANSFORMERS if n.endswith("says nothing")])
+def test_null(name):
+    """A key with null is what transformers makes of it; where that raises, it is refused."""
+    config, a = TRANSFORMERS[name], picture(336, 252)
+    size = ({"shortest_edge": 3136, "longest_edge": 99999} if "Qwen" in name else
+            {"shortest_edge": 224})
+    for key in theirs_of(config).valid_kwargs.__annotations__:
+        null = config | {"size": size, key: None}
+        theirs = theirs_of(null)
+        try:
+            theirs(a)
+        except (TypeError, ValueError):
+            with pytest.raises(dlbuf.UnsupportedError, match=f"{key}=None"):
+                dlbuf.Preparer.from_config(null)
+        else:
+            compare(theirs, dlbuf.Preparer.from_config(null), a)
+
+
+@pytest.mark.parametrize("own, other, taken", [
+    ({"size": 64}, {"image_processor": {"size": 32}}, 32),
+    ({"size": 64}, {"processor_class": "X"}, 64),
+    (None, {"image_processor": {"size": 32}}, 32), ({"size": 64}, {"image_processor": None}, 64)])
+def test_two_files(own, other, taken, tmp_path):
+    """A processor's file counts before the one of the picture."""
+    kind = {"image_processor_type": "ViTImageProcessor"}
+    for name, config in (("preprocessor", own and kind | own), ("processor", {
+            k: kind | v if isinstance(v, dict) else v for k, v in other.items()})):
+        if config:
+            (tmp_path / f"{name}_config.json").write_text(json.dumps(config))
+    auto = pytest.importorskip("transformers").AutoImageProcessor
+    theirs = auto.from_pretrained(tmp_path, backend="pil")
+    ours = dlbuf.Preparer.from_config(tmp_path)
+    compare(theirs, ours, picture(*SIZES[0]))
+    assert ours(picture(*SIZES[0]), format="RGB")[1].width == taken
 
 
 def timm_by_hand(cfg, image):
@@ -194,6 +259,22 @@ def test_timm(name):
         x, _ = ours(a, format="RGB")
         close(x.numpy()[0], want, UNITS[ours._options["filter"]], 1 / 255,
               cfg.get("std", (0.229, 0.224, 0.225)))
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS | TIMM)
+def test_own_size(name):
+    """The file's own size changes nothing, and repr() says what makes the same."""
+    config = (TRANSFORMERS | TIMM)[name]
+    ours = dlbuf.Preparer.from_config(config)
+    wants = [ours(picture(*s), format="RGB") for s in SIZES]
+    same = [eval(repr(ours)[1:-1])]
+    if len({info[:2] for _, info in wants}) == 1:
+        same.append(dlbuf.Preparer.from_config(config, size=wants[0][1][:2]))
+        same.append(eval(repr(same[-1])[1:-1]))
+    for (x, info), size in zip(wants, SIZES):
+        for p in same:
+            y, other = p(picture(*size), format="RGB")
+            assert info == other and np.array_equal(x.numpy(), y.numpy())
 
 
 @pytest.mark.parametrize("preset, config", [

@@ -26,7 +26,17 @@ BAD = [
     ("multiple=3", {"multiple": 3}), ("shortest=True", {"shortest": True}),
     ("longest=-1", {"longest": -1}), ("min_pixels", {"min_pixels": 9, "max_pixels": 8}),
     ("scaled=(1,)", {"scaled": (1,)}), ("std=0", {"std": 0}), ("std is -1", {"std": -1}),
-    ("mean=(1, 2)", {"mean": (1, 2)}), ("mean='a'", {"mean": "a"}),
+    ("mean=(1, 2)", {"mean": (1, 2)}), ("mean='0.5' is not a number, or 3", {"mean": "0.5"}),
+    ("mean={", {"mean": {.1, .5, .9}}), ("mean=b'abc' is not", {"mean": b"abc"}),
+    ("quant={'scale': 1, 'zero': 0} is not 2", {"dtype": "int8", "quant": {"scale": 1, "zero": 0}}),
+    ("quant=(1, -129)", {"dtype": "int8", "quant": (1, -129)}),
+    ("quant=(1, -1)", {"dtype": "uint8", "quant": (1, -1)}),
+    ("dtype='int8' holds -128 to 127, not the values of 0 to 255: say quant=", {"dtype": "int8"}),
+    ("-129 to 126", {"dtype": "int8", "mean": 129}),
+    ("0 to 128", {"dtype": "int8", "scale": 128 / 255}),
+    ("enlarge='False'", {"fit": "letterbox", "enlarge": "False"}), ("size={", {"size": {8, 9}}),
+    ("cut='round' means nothing with fit='stretch'", {"cut": "round"}),
+    ("cut='round' means nothing with shortest=", {"shortest": 8, "cut": "round"}),
     ("mean=nan", {"mean": float("nan")}), ("pad is 300", {"fit": "letterbox", "pad": 300}),
     ("pad=None", {"fit": "letterbox", "pad": (1, None, 3)}), ("scale=0", {"scale": 0}),
     ("scale=inf", {"scale": float("inf")}), ("dtype='float64'", {"dtype": "float64"}),
@@ -70,10 +80,12 @@ def test_refused_planes(np):
             ("in V4L2: write YUV444P$", a, {"format": "YUV444"}),
             ("format=5: it is not a name", a, {"format": 5}),
             ("plane 0 of", a[..., 0], {"format": "RGB"}),
+            (r"\(12, 16, 2\), not \[rows, columns, 4\], a column for 2 pixels", a[..., :2],
+             {"format": "YUYV"}),
             ("rows and columns", a[0, 0], {"format": "RGB"}),
             ("2 tensors", [a, a], {"format": "RGB"}), ("without planes", [], {"format": "RGB"}),
             ("there is no preset", a, {"format": "RGB", "preset": "yolo9"}),
-            ("no number, text or sequence", a, {"format": "RGB", "mean": ([1], 2, 3)})]:
+            (r"mean=\[1\] is not a number", a, {"format": "RGB", "mean": ([1], 2, 3)})]:
         with pytest.raises(ValueError, match=words):
             dlbuf.prepare(frame, how.pop("preset", None), size=8, **how)
     picture = type("Picture", (), {"__array_interface__": {
@@ -99,6 +111,8 @@ def test_out(np):
     batch = np.full((3, 3, 12, 16), 9, "float32")
     got, _ = dlbuf.prepare(a, **how, out=batch, index=1)
     assert got is batch and abs(batch[1] - want).max() < 1e-6 and (batch[::2] == 9).all()
+    for device in "cpu", "cpu:0", dlbuf.Device("cpu:0"):
+        assert isinstance(dlbuf.prepare(a, **how, device=device, out=batch)[0], np.ndarray)
     back = batch.transpose(0, 2, 3, 1)[2, ::-1]             # strides of any kind
     dlbuf.prepare(a, **how, out=back, layout="NHWC")
     assert abs(back - a / 255).max() < 1e-6
@@ -108,7 +122,12 @@ def test_out(np):
     x, _ = dlbuf.prepare(a, **how, threads=3, dtype="int8", quant=(2, -3), channels="bgr", layout="nhwc")
     assert (x.numpy()[0] == (a[..., ::-1] / 2).round().clip(-125, 130) - 3).all()
     assert dlbuf.prepare(a, **how, dtype="bfloat16", channels="grey")[0].shape == (1, 1, 12, 16)
-    for bad, kind in ((batch[..., :8], ValueError), (batch.astype("float64"), BufferError),
+    # Arrays of JAX and TensorFlow, which DLPack does not call read-only; PyTorch's negative bit.
+    frozen = type("Array", (np.ndarray,), {"__module__": "jaxlib._jax"})
+    negative = type("Tensor", (np.ndarray,), {"is_neg": lambda _: True})
+    for bad, kind in ((batch[..., :8], ValueError), (batch.view(frozen), dlbuf.AccessError),
+                      (batch.view(negative), dlbuf.UnsupportedError),
+                      (batch.astype("float64"), BufferError),
                       (np.broadcast_to(batch[:1], batch.shape), OSError),
                       (np.frombuffer(bytes(3 * 12 * 16 * 4), "float32").reshape(3, 12, 16),
                        PermissionError), (3, TypeError)):
@@ -119,6 +138,16 @@ def test_out(np):
         dlbuf.prepare(a, **how, out=there)
     with pytest.raises(dlbuf.UnsupportedError, match="overlaps"):
         dlbuf.prepare(a, **how, out=a.transpose(2, 0, 1), dtype="uint8")
+
+
+@pytest.mark.parametrize("wrong, right", [
+    ({"turn": True}, {"turn": 1}), ({"threads": 1.0}, {"threads": 1}),
+    ({"size": (4.0, 4)}, {"size": (4, 4)})])
+def test_kept(np, wrong, right):
+    """A wrong option stays wrong when its equal has been used."""
+    dlbuf.prepare(rgb(np), format="RGB", **{"size": 8, **right})
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        dlbuf.prepare(rgb(np), format="RGB", **{"size": 8, **wrong})
 
 
 def test_planes(np):
@@ -175,6 +204,14 @@ def test_map(np):
                 None, [None, None], [(1, 2), 3], (1, "2"), {"x": 1}):
         with pytest.raises(ValueError, match="point.*box"):
             info.map_to_frame(bad)
+    info = info._replace(crop=(0, 0, 80000, 45000))
+    for kind in "uint16", "uint8", "int8", "float16":
+        few = np.array([(10, 20, 100, 120)] * 2, kind)
+        want = [info.map_to_frame((10., 20., 100., 120.))] * 2
+        for form in tuple, list:
+            assert info.map_to_frame([form(b) for b in few]) == want
+        assert info.map_to_frame(tuple(np.array(n) for n in few[0])) == want[0]
+        assert np.allclose(info.map_to_frame(list(few)), want, rtol=1e-12)
     assert info.map_to_frame([]) == [] and info.map_to_frame(np.array([])).shape == (0,)
     assert info.map_to_frame(np.zeros((0, 4))).shape == (0, 4)
     for wrong in ({"scaled_width": 0}, {"scaled_height": -1}, {"turn": 4}):
@@ -237,15 +274,26 @@ CONFIGS = [
     ("resample=5", VIT | {"resample": 5}),
     ("size={'longest_edge': 9}", VIT | {"size": {"longest_edge": 9}}),
     ("size={'width': 'a'}", VIT | {"size": {"width": "a"}}),
-    ("no do_center_crop", VIT | {"crop_size": 224}), ("no crop_size", VIT | CUT),
+    ("no crop_size", VIT | CUT),
     ("crop_size={'shortest_edge': 9}", VIT | CUT | {"crop_size": {"shortest_edge": 9}}),
     ("image_std=[1, 2]", VIT | {"image_std": [1, 2]}),
-    ("data_format='first'", VIT | {"data_format": "first"}),
+    ("do_center_crop=True: a picture", CUT | {
+        "image_processor_type": "ConvNextImageProcessor", "size": 224, "crop_size": 200}),
+    ("size={'height': 9, 'width': 9}: it needs", {
+        "image_processor_type": "ConvNextImageProcessor", "size": {"height": 9, "width": 9}}),
+    ("size={'height': 9, 'width': 9, 'sh", VIT | {
+        "size": {"height": 9, "width": 9, "shortest_edge": None}}),
+    ("min_pixels=0", VIT | QWEN | {"min_pixels": 0}), ("resample=3.0", VIT | {"resample": 3.0}),
+    ("resample=[3]", VIT | {"resample": [3]}),
+    ("rescale_factor='a'", VIT | {"rescale_factor": "a"}),
+    ("input_size=None", {"input_size": None}),
     ("auto_map=", VIT | {"auto_map": {"AutoImageProcessor": "x.Y"}}),
+    ("auto_map=3", VIT | {"auto_map": 3}),
     ("pad_size=", VIT | {"do_pad": True, "pad_size": 300, "image_mean": [2, 2, 2]}),
     ("no min_pixels", VIT | QWEN | {"size": {"longest_edge": 99}}), ("input_size=[1, 9, 9]", {"input_size": [1, 9, 9]}),
     ("crop_mode='x'", TIMM | {"crop_mode": "x"}), ("rotate=1", TIMM | {"rotate": 1}),
     ("interpolation='random'", TIMM | {"interpolation": "random"}),
+    ("interpolation=['bicubic']", TIMM | {"interpolation": ["bicubic"]}),
     ("crop_pct=-1", TIMM | {"crop_pct": -1}), ("a dict, not list", []),
     ("image_processor=3", {"image_processor": 3}),
 ]
@@ -269,19 +317,34 @@ def test_config(np):
     x, info = p(rgb(np), format="RGB")
     assert (x.shape, x.dtype, info.crop) == ((1, 224, 224, 3), "uint8", (0, 0, 12, 6))
     assert dlbuf.Preparer.from_config(VIT | {"resample": 5}, filter="area")
+    # Of another part of the model; an object as transformers' and timm's.
+    said = VIT | {"auto_map": {"AutoProcessor": "x.Y"}}
+    assert dlbuf.Preparer.from_config(type("Processor", (), {"to_dict": lambda _: said})())
+    with pytest.raises(dlbuf.UnsupportedError, match="1=2"):
+        dlbuf.Preparer.from_config({1: 2, **VIT})
+    with pytest.raises(ValueError, match=f"{__file__} is not JSON: "):
+        dlbuf.Preparer.from_config(__file__)
     short = VIT | {"size": {"shortest_edge": 60}}
     x, info = dlbuf.Preparer.from_config(short, turn=1, crop=(0, 0, 12, 6))(rgb(np), format="RGB")
     assert (info.width, info.height) == (60, 120)
     for words, config in (("crop_size", short | {"do_center_crop": True, "crop_size": 61}),
-                          ("pad_size", short | {"do_pad": True, "pad_size": 50})):
+                          ("pad_size", short | {"do_pad": True, "pad_size": 50}),
+                          ("picture of 16x12 pixels becomes 40000x30000 by", VIT | {
+                              "size": {"shortest_edge": 30000}})):
         with pytest.raises(dlbuf.Error, match=words):
             dlbuf.Preparer.from_config(config)(rgb(np), format="RGB")
     qwen = {k: v for k, v in (VIT | QWEN).items() if k != "resample"}
     with pytest.raises(ValueError, match="200 times"):
         dlbuf.Preparer.from_config(qwen)(np.zeros((1, 999, 3), "uint8"), format="RGB")
-    for words, p in (("size=640", dlbuf.Preparer("yolo")),
-                     ("size=(224, 224), fit='stretch'", dlbuf.Preparer.from_config(VIT)),
-                     ("shortest=60", pickle.loads(pickle.dumps(dlbuf.Preparer.from_config(short))))):
+    # A part of a rule that the options cannot say.
+    for config, given in ((TIMM | {"input_size": (3, 9, 12)}, {"crop_pct": .9}),
+                          (TIMM | {"crop_mode": "border", "crop_pct": .9}, {"enlarge": False}),
+                          (VIT | {"size": {"max_height": 9, "max_width": 9}}, {"enlarge": False})):
+        with pytest.raises(ValueError, match="means nothing"):
+            dlbuf.Preparer.from_config(config, **given)
+    for words, p in (("Preparer(size=640, fit", dlbuf.Preparer("yolo")),
+                     ("from_config({'image_processor_type': 'ViTIm",
+                      pickle.loads(pickle.dumps(dlbuf.Preparer.from_config(short))))):
         assert words in repr(p)
 
 
@@ -291,6 +354,8 @@ PLAIN = VIT | {"do_normalize": False}
 # (what gives the numbers, the options given, which numbers these are; None: refused)
 INTEGERS = [
     ("yolo", {"dtype": "int8", "quant": (1 / 255, -128)}, UNIT),
+    ("yolo", {"dtype": "int8"}, None),
+    ("yolo", {"dtype": "int8", "mean": 128}, BYTES | {"mean": 128}),
     ("yolo", {"dtype": "uint8"}, BYTES), ("yolo", {"dtype": "uint8", "scale": .5}, {"scale": .5}),
     ("imagenet", {"dtype": "int8", "quant": (.0187, -14)}, UNIT | dlbuf._prepare._IMAGENET),
     ("imagenet", {"dtype": "uint8"}, None), ("clip", {"dtype": "int8"}, None),
@@ -300,6 +365,7 @@ INTEGERS = [
     ({"input_size": (3, 224, 224), "mean": [.5] * 3, "std": [.5] * 3},
      {"dtype": "int8", "quant": (1 / 127, 0)}, UNIT | {"mean": .5, "std": .5}),
     (VIT, {"dtype": "uint8"}, None), (TIMM, {"dtype": "uint8"}, None),
+    (PLAIN, {"dtype": "int8"}, None),
     (PLAIN, {"dtype": "uint8"}, BYTES), (PLAIN | {"rescale_factor": 1 / 127.5}, {"dtype": "uint8"}, None),
     (PLAIN | {"do_rescale": False}, {"dtype": "uint8"}, BYTES),
 ]
@@ -344,7 +410,7 @@ REPLACED = [
     (EDGE, {"size": 33},
      {"preset": "siglip", "size": 33, "fit": "crop", "filter": "triangle"}),
     (VIT | {"size": {"max_height": 9, "max_width": 9}}, {"size": (33, 20)},
-     {"preset": "siglip", "size": (33, 20), "fit": "letterbox", "filter": "triangle"}),
+     {"preset": "siglip", "size": (33, 20), "scaled": (26, 20), "filter": "triangle"}),
     (EDGE, {"longest": 70}, {"mean": .5, "std": .5, "filter": "triangle", "shortest": 60,
                              "longest": 70}),
     ({"image_processor_type": "DeiTImageProcessor"}, {"size": (112, 56)},
@@ -386,7 +452,7 @@ def test_copies(np, how):
         for _ in range(2):
             q = how(p)
             assert repr(q) == repr(p) and not q._plans and q._options is not p._options
-            assert not p._config or (q._config or {})["size"] is not p._config["size"]
+            assert not p._config or (q._config or {}).get("size", q) is not p._config.get("size", p)
             mean[0] = 9                             # the caller's, no more the Preparer's
             config["size"]["shortest_edge"] = 7
             (x, info), (y, same) = q(a, format="RGB"), p(a, format="RGB")
