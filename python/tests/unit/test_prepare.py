@@ -337,11 +337,11 @@ def test_config(np):
     with pytest.raises(ValueError, match="200 times"):
         dlbuf.Preparer.from_config(qwen)(np.zeros((1, 999, 3), "uint8"), format="RGB")
     # A part of a rule that the options cannot say.
-    for config, given in ((TIMM | {"input_size": (3, 9, 12)}, {"crop_pct": .9}),
-                          (TIMM | {"crop_mode": "border", "crop_pct": .9}, {"enlarge": False}),
-                          (VIT | {"size": {"max_height": 9, "max_width": 9}}, {"enlarge": False})):
+    for file, given in ((TIMM | {"input_size": (3, 9, 12)}, {"crop_pct": .9}),
+                        (TIMM | {"crop_mode": "border", "crop_pct": .9}, {"enlarge": False}),
+                        (VIT | {"size": {"max_height": 9, "max_width": 9}}, {"enlarge": False})):
         with pytest.raises(ValueError, match="means nothing"):
-            dlbuf.Preparer.from_config(config, **given)
+            dlbuf.Preparer.from_config(file, **given)
     for words, p in (("Preparer(size=640, fit", dlbuf.Preparer("yolo")),
                      ("from_config({'image_processor_type': 'ViTIm",
                       pickle.loads(pickle.dumps(dlbuf.Preparer.from_config(short))))):
