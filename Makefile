@@ -259,11 +259,13 @@ $(so): $(lib-obj) lib/libdlbuf.map
 
 # One object with only the public names left, so that a program linked with
 # the archive meets none of ours. Without groups: the linker takes one of its name from another
-# object, and what is local in ours is lost (i386's __x86.get_pc_thunk.bx).
+# object, and what is local in ours is lost (i386's __x86.get_pc_thunk.bx). On MIPS the names stay:
+# its GOT has other relocations for local ones.
 $(lib-a): $(lib-obj)
 	$(call say,AR,$@)
 	$(Q)$(LD) -r -o $(O)/libdlbuf.o $(lib-obj)
-	$(Q)$(OBJCOPY) --localize-hidden -R .group $(O)/libdlbuf.o
+	$(Q)$(OBJCOPY) $(if $(filter mips%,$(shell $(CC) -dumpmachine)),,--localize-hidden) -R .group \
+		$(O)/libdlbuf.o
 	$(Q)rm -f $@ && $(AR) rcs $@ $(O)/libdlbuf.o
 
 $(test-a): $(lib-obj)
