@@ -140,7 +140,7 @@ static size_t band_init(const struct dlbuf_prepare *p, struct band *b, uintptr_t
 	b->converted = (void *)at;
 	at += row;
 	b->fetched = (void *)at;
-	at += p->source.group.words ? fetched : 0;
+	at += 3 * fetched + 4096;
 	for (uint32_t i = 0; i < 3; i++) {
 		b->in[i] = (float *)at;
 		at += p->block * row;
