@@ -17,8 +17,10 @@
  * Level Zero allows one thread at a time to append to a command list. dlbuf appends to
  * yours in dlbuf_acquire() and dlbuf_release(), and if a tensor is deleted that was
  * acquired on it and not released. It does so on the calling thread. Your list must
- * live until its accesses have ended. sycl::get_native() of a SYCL queue gives an
- * immediate command list, or a command queue, which is no stream.
+ * live until its accesses have ended and dlbuf_device_drain() has returned after it:
+ * an event of Intel's driver writes to the list that signalled it when the event is
+ * asked for the first time. sycl::get_native() of a SYCL queue gives an immediate
+ * command list, or a command queue, which is no stream.
  *
  * Paths. An import tries them in this order. dlbuf_probe() reports which of them work
  * for a dma-buf:

@@ -149,7 +149,7 @@ static int find_image(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 		ret = check_aligned(p, t, "the tensor");
 	if (ret)
 		return ret;
-	/* Of one value there is no next. */
+	/* One value has no next. */
 	for (int i = t->ndim - 1; i >= 0; compact *= (uint64_t)t->shape[i--])
 		strides[i] = t->shape[i] == 1 ? 0 : t->strides ? t->strides[i] : (int64_t)compact;
 	first = t->ndim - 3;

@@ -134,8 +134,7 @@ static size_t band_init(const struct dlbuf_prepare *p, struct band *b, uintptr_t
 	b->strip = (float *)at;
 	at += p->block > 1 ? (slots + 7) * PREPARE_STRIP * sizeof(float) : 0;
 	b->weights = (float *)at;
-	/* FIXME: memory was damaged without this room, and the room in prepare_scratch(): why? */
-	at += aligned(p->block * (slots + 16) * sizeof(float)) + 4096;
+	at += aligned(p->block * (slots + 7) * sizeof(float));
 	b->blended = (float *)at;
 	at += aligned((widest + 8) * p->kernels->lanes * sizeof(float));
 	b->converted = (void *)at;
@@ -181,7 +180,7 @@ int prepare_scratch(struct dlbuf_prepare *p)
 	p->nbands = p->opts.threads < p->height ? p->opts.threads : p->height;
 	p->nbands = p->nbands ? p->nbands : 1;
 	each = band_init(p, &none, 0);
-	total = p->nbands * (each + sizeof(*p->bands)) + 15 * row + 65536;
+	total = p->nbands * (each + sizeof(*p->bands)) + 15 * row;
 	if (prepare_grow(&p->scratch, &p->room, total))
 		return -ENOMEM;
 	/* The bytes behind a row are read, not used. */

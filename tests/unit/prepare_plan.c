@@ -264,7 +264,7 @@ TEST(crops_that_end_with_the_picture)
 	}
 }
 
-/* Of one value there is no next. */
+/* One value has no next. */
 TEST(strides_of_axes_of_one)
 {
 	static int64_t ones[] = { 1, 1, 1, 1 }, strides[] = { INT64_MAX, INT64_MAX, INT64_MIN, INT64_MAX };

@@ -15,6 +15,7 @@
 struct moment {
 	ze_event_handle_t event;
 	struct moment *awaits;	/* of a wait: what it is for, a reference */
+	void *list;		/* on which it was recorded last; atomic */
 	unsigned int refs;	/* under dev->lock */
 	struct moment *next;	/* in dev->ended or dev->free */
 };
@@ -178,6 +179,13 @@ int levelzero_barrier(struct queue_device *base, void *stream,
 	return ret;
 }
 
+static int moment_record(struct levelzero_device *dev, struct moment *m, void *stream,
+			 ze_event_handle_t wait)
+{
+	__atomic_store_n(&m->list, stream, __ATOMIC_RELEASE);
+	return levelzero_barrier(&dev->queue, stream, m->event, wait);
+}
+
 /* ---------------------------------------------------------------- events */
 
 /* The moment when all commands that are on the stream are complete. */
@@ -188,7 +196,7 @@ int levelzero_event_record(struct queue_device *base, void **event, void *stream
 	int ret = moment_get(dev, &m);
 
 	if (!ret)
-		ret = levelzero_barrier(base, stream, m->event, NULL);
+		ret = moment_record(dev, m, stream, NULL);
 	if (ret)
 		return ret;
 	moment_put(dev, *event);
@@ -218,7 +226,7 @@ int levelzero_stream_wait(struct queue_device *base, void *stream, void *event)
 	int ret = moment_get(dev, &passed);
 
 	if (!ret)
-		ret = levelzero_barrier(base, stream, passed->event, m->event);
+		ret = moment_record(dev, passed, stream, m->event);
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&dev->lock);
@@ -278,6 +286,30 @@ int levelzero_finish_all(struct queue_device *dev)
 	return levelzero_finish(dev, to_levelzero(dev)->own);
 }
 
+/*
+ * Asks for all moments of a list whose commands are over: an event of Intel's driver keeps the list
+ * that signalled it, and writes to it when it is asked for the first time.
+ */
+static void moments_leave(struct levelzero_device *dev, const void *list)
+{
+	const struct moments *pool;
+	unsigned int n;
+
+	pthread_mutex_lock(&dev->lock);
+	pool = dev->pools;
+	while (pool) {
+		n = pool->n;
+		/* Pools stay, and a moment that was recorded has its event. */
+		pthread_mutex_unlock(&dev->lock);
+		for (unsigned int i = 0; i < n; i++)
+			if (__atomic_load_n(&pool->at[i].list, __ATOMIC_ACQUIRE) == list)
+				dev->lz.EventQueryStatus(pool->at[i].event);
+		pthread_mutex_lock(&dev->lock);
+		pool = pool->next;
+	}
+	pthread_mutex_unlock(&dev->lock);
+}
+
 /* A list whose commands may still run is left alone. */
 void levelzero_list_destroy(struct queue_device *dev, void *list)
 {
@@ -287,8 +319,10 @@ void levelzero_list_destroy(struct queue_device *dev, void *list)
 	for (int tries = 0; !over && tries < 2; tries++)
 		over = !levelzero_finish(dev, list) ||
 		       __atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE);
-	if (over)
-		to_levelzero(dev)->lz.CommandListDestroy(list);
+	if (!over)
+		return;
+	moments_leave(to_levelzero(dev), list);
+	to_levelzero(dev)->lz.CommandListDestroy(list);
 }
 
 static void pools_free(struct levelzero_device *dev)

@@ -151,7 +151,7 @@ def views_of_handles():
     with u:
         assert u.acquired
     del t, cpu, vk, u
-    # What alloc() made goes with its last tensor, mapped or not.
+    # Memory of alloc() is freed with its last tensor, mapped or not.
     x = dlbuf.alloc((4, 6), "uint8", device)
     x.numpy()[...] = 1
     before = len(fds())

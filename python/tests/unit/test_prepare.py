@@ -317,7 +317,7 @@ def test_config(np):
     x, info = p(rgb(np), format="RGB")
     assert (x.shape, x.dtype, info.crop) == ((1, 224, 224, 3), "uint8", (0, 0, 12, 6))
     assert dlbuf.Preparer.from_config(VIT | {"resample": 5}, filter="area")
-    # Of another part of the model; an object as transformers' and timm's.
+    # A file may be of another part of the model, or an object as those of transformers and timm.
     said = VIT | {"auto_map": {"AutoProcessor": "x.Y"}}
     assert dlbuf.Preparer.from_config(type("Processor", (), {"to_dict": lambda _: said})())
     with pytest.raises(dlbuf.UnsupportedError, match="1=2"):
