@@ -127,6 +127,8 @@ struct queue_ops {
 	/* Waits for a stream, or for all streams of the device. Required. */
 	int (*finish)(struct queue_device *dev, void *stream);
 	int (*finish_all)(struct queue_device *dev);
+	/* All work is over, and the application may destroy its streams. Or NULL. */
+	void (*drained)(struct queue_device *dev);
 
 	/*
 	 * The stream calls fn, and continues after fn has returned. fn makes no

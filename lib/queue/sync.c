@@ -228,5 +228,7 @@ int queue_drain(struct dlbuf_device *base, uint64_t deadline_ns)
 			ret = fail(-ETIME, "%s: a stream was not idle at the deadline",
 				   base->name);
 	}
+	if (!ret && dev->ops->drained)
+		dev->ops->drained(dev);
 	return ret;
 }

@@ -65,6 +65,7 @@ struct fake_levelzero {
 	bool shared;		/* all its memory is */
 	bool no_immediate;	/* its lists are regular ones */
 	bool no_pci;		/* the device has no address */
+	unsigned int unasked;	/* events whose list was destroyed before they were asked */
 	void (*preset)(const char *words);
 };
 

@@ -33,6 +33,7 @@ void list_free(struct object *o)
 
 	if ((l->nheld || !stream_is_idle(&l->stream)) && !fake.lost)
 		wrong("%s: the list has not ended", call);
+	fake.unasked += l->unasked;
 	if (l->kernel)
 		l->kernel->pending--;
 	stream_end(&l->stream, false);
@@ -120,6 +121,14 @@ static enum progress signal_event(struct job *job)
 	return JOB_DONE;
 }
 
+/* An event of Intel's driver writes to its list when it is asked for the first time. */
+static void leave_list(struct event *e)
+{
+	if (e->list)
+		e->list->unasked--;
+	e->list = NULL;
+}
+
 ze_result_t zeCommandListAppendBarrier(ze_command_list_handle_t handle,
 				       ze_event_handle_t signal, uint32_t n,
 				       ze_event_handle_t *waits)
@@ -138,6 +147,9 @@ ze_result_t zeCommandListAppendBarrier(ze_command_list_handle_t handle,
 		LIVE(event, e, signal, FAKE_EVENT)
 		if (e->object.pending || e->signalled)
 			wrong("%s: the event to signal is in use", call);
+		leave_list(e);
+		e->list = l;
+		l->unasked++;
 		result = add(l, &(struct job){ .run = signal_event,
 					       .uses[0] = &e->object });
 	}
@@ -279,6 +291,7 @@ ze_result_t zeEventDestroy(ze_event_handle_t handle)
 {
 	BEGIN_FREE(NEEDS_ALL)
 	LIVE(event, e, handle, FAKE_EVENT)
+	leave_list(e);
 	event_free(&e->object);
 	return end(result);
 }
@@ -309,6 +322,8 @@ ze_result_t zeEventQueryStatus(ze_event_handle_t handle)
 {
 	BEGIN(NEEDS_ALL)
 	LIVE(event, e, handle, FAKE_EVENT)
+	if (e->signalled)
+		leave_list(e);
 	return end(e->signalled ? ZE_RESULT_SUCCESS : ZE_RESULT_NOT_READY);
 }
 
@@ -323,5 +338,7 @@ ze_result_t zeEventHostSynchronize(ze_event_handle_t handle, uint64_t timeout)
 		pthread_cond_wait(&changed, &lock);
 	if (fake.lost)
 		return end(fake.lost);
+	if (e->signalled)
+		leave_list(e);
 	return end(e->signalled ? ZE_RESULT_SUCCESS : ZE_RESULT_NOT_READY);
 }

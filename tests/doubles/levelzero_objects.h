@@ -51,6 +51,7 @@ struct list {
 	struct job held[16];	/* since the last barrier */
 	unsigned int nheld;
 	struct object *kernel;	/* the last that it has run */
+	unsigned int unasked;	/* events that it signals, until they are asked */
 };
 
 struct pool {
@@ -64,6 +65,7 @@ struct event {
 	struct pool *pool;
 	uint32_t index;
 	bool signalled;
+	struct list *list;	/* that signals it, until it is asked */
 };
 
 #define NEEDS_ALL (NEEDS_INIT | NEEDS_DEVICE)

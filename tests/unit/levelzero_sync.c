@@ -76,6 +76,34 @@ TEST(late_waiters)
 	end_with_import(&app, &f);
 }
 
+/* No event has still a list to leave when the list goes: dlbuf's, or after a drain yours. */
+TEST(events_leave_their_list)
+{
+	struct queue_device *queue;
+	struct dlbuf_device *dev;
+	void *own, *event = NULL;
+	struct app app;
+
+	begin("");
+	dev = open_ok();
+	queue = queue_device_of(dev);
+	app_begin(&app, dev);
+	REQUIRE_OK(queue->ops->stream_create(queue, &own));
+	for (int i = 0; i < 2; i++) {
+		CHECK_OK(queue->ops->event_record(queue, &event, i ? app.stream : own));
+		CHECK_OK(queue->ops->stream_wait(queue, i ? app.stream : own, event));
+		if (!i)
+			queue->ops->stream_destroy(queue, own);
+	}
+	drain(&app);
+	CHECK_OK(dlbuf_device_drain(dev, 0));
+	app_end(&app);
+	CHECK_EQ(fake->unasked, 0);
+	queue->ops->event_destroy(queue, event);
+	dlbuf_device_close(dev);
+	end();
+}
+
 /* The library's events live until a list has passed its wait for them, or is lost. */
 static void check_closes_before_a_wait(bool lost)
 {

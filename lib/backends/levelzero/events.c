@@ -287,12 +287,13 @@ int levelzero_finish_all(struct queue_device *dev)
 }
 
 /*
- * Asks for all moments of a list whose commands are over: an event of Intel's driver keeps the list
- * that signalled it, and writes to it when it is asked for the first time.
+ * Asks for all moments of a list whose commands are over, or of all lists: an event of Intel's
+ * driver keeps the list that signalled it, and writes to it when it is asked for the first time.
  */
 static void moments_leave(struct levelzero_device *dev, const void *list)
 {
 	const struct moments *pool;
+	const void *last;
 	unsigned int n;
 
 	pthread_mutex_lock(&dev->lock);
@@ -301,13 +302,21 @@ static void moments_leave(struct levelzero_device *dev, const void *list)
 		n = pool->n;
 		/* Pools stay, and a moment that was recorded has its event. */
 		pthread_mutex_unlock(&dev->lock);
-		for (unsigned int i = 0; i < n; i++)
-			if (__atomic_load_n(&pool->at[i].list, __ATOMIC_ACQUIRE) == list)
+		for (unsigned int i = 0; i < n; i++) {
+			last = __atomic_load_n(&pool->at[i].list, __ATOMIC_ACQUIRE);
+			if (last && (!list || last == list))
 				dev->lz.EventQueryStatus(pool->at[i].event);
+		}
 		pthread_mutex_lock(&dev->lock);
 		pool = pool->next;
 	}
 	pthread_mutex_unlock(&dev->lock);
+}
+
+/* An application may destroy its list next. */
+void levelzero_drained(struct queue_device *dev)
+{
+	moments_leave(to_levelzero(dev), NULL);
 }
 
 /* A list whose commands may still run is left alone. */

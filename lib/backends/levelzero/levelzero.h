@@ -110,6 +110,7 @@ void levelzero_user_event_set(struct queue_device *dev, void *event);
 
 int levelzero_finish(struct queue_device *dev, void *stream);
 int levelzero_finish_all(struct queue_device *dev);
+void levelzero_drained(struct queue_device *dev);
 /* Waits for the list's commands first, which the driver wants. */
 void levelzero_list_destroy(struct queue_device *dev, void *list);
 

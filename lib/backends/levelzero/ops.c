@@ -239,6 +239,7 @@ const struct queue_ops levelzero_ops = {
 	.stream_wait = levelzero_stream_wait,
 	.finish = levelzero_finish,
 	.finish_all = levelzero_finish_all,
+	.drained = levelzero_drained,
 	.call_host = call_host,
 	.user_event_create = levelzero_user_event_create,
 	.user_event_wait = levelzero_stream_wait,
