@@ -647,9 +647,15 @@ struct making {
 	struct tensor *tensors[DLBUF_MAX_PLANES];
 };
 
-static int making_begin(struct making *m, uint32_t n)
+/* Layouts of a peer's message have up to DLBUF_MAX_NDIM dimensions, those of a frame up to 4. */
+static int making_begin(struct making *m, const struct dlbuf_frame_layout layouts[],
+			uint32_t n)
 {
-	m->room = tensor_size(ARRAY_SIZE(((struct dlbuf_frame_layout *)0)->shape));
+	int32_t ndim = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		ndim = layouts[i].layout.ndim > ndim ? layouts[i].layout.ndim : ndim;
+	m->room = tensor_size(ndim);
 	m->lease = lease_create(n * m->room);
 	return m->lease ? 0 : -ENOMEM;
 }
@@ -717,7 +723,7 @@ int frame_tensors(struct dlbuf_device *dev,
 {
 	struct making m;
 	uint32_t i;
-	int ret = making_begin(&m, n);
+	int ret = making_begin(&m, layouts, n);
 
 	if (ret)
 		return ret;
