@@ -107,9 +107,9 @@ static inline unsigned int count_open(unsigned int end)
 /* What an input has left; all its leases fire, and its fences signal, before. */
 static inline unsigned int memory_settle(void)
 {
-	dlbuf_device_trim(memory.cpu, 0);
 	while (event_pending() || memfds_pending())
 		sched_yield();
+	dlbuf_device_trim(memory.cpu, 0);
 	return count_open(NFDS);
 }
 
@@ -118,6 +118,14 @@ static inline bool memory_fence_is_pending(int fd)
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 
 	return !poll(&p, 1, 0);
+}
+
+static inline bool memory_is_fence(int fd)
+{
+	char path[40], name[40] = "";
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return readlink(path, name, sizeof(name) - 1) > 0 && strstr(name, "[eventfd]");
 }
 
 static inline void memory_signal(int fd)

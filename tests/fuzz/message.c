@@ -13,8 +13,8 @@
 
 #include <dlbuf/dlbuf.h>
 
+#include "expect.h"
 #include "fuzz.h"
-#include "memory.h"
 #include "packet.h"
 
 static void check_tensors(const struct message *m, struct packet *again)
@@ -46,44 +46,15 @@ static void check_frame(const struct message *m, struct packet *again)
 	message_put_frame(again, &m->frame, m->buffer);
 }
 
-/* The tensors' layouts; false: the message has to be refused. */
-static bool layouts_of(struct message *m, const int fds[], struct dlbuf_frame_layout l[],
-		       uint32_t *n, uint32_t *access)
-{
-	struct dlbuf_import_opts o = { .size = sizeof(o), .access = DLBUF_RW };
-	uint64_t first, end;
-
-	*access = 0;
-	if (m->head.kind == MESSAGE_FRAME) {
-		for (unsigned int i = 0; i < m->head.nbuffers; i++)
-			o.access &= m->head.access[i];
-		if (!o.access)
-			return false;
-		for (unsigned int i = 0; i < m->frame.nplanes; i++)
-			m->frame.planes[i].fd = fds[m->buffer[i]];
-		*access = o.access == DLBUF_RW ? 0 : o.access;
-		o.access = 0;
-		return frame_is_good(&m->frame, &o, l, n);
-	}
-	*n = m->head.ntensors;
-	for (unsigned int i = 0; i < *n; i++) {
-		l[i] = m->layouts[i];
-		l[i].fd = fds[m->buffer[i]];
-		if (dlbuf_layout_extent(&l[i].layout, &first, &end) || end > MEMORY_BYTES)
-			return false;
-	}
-	return true;
-}
-
 static void receive(struct message *m, const void *data, size_t bytes)
 {
+	struct dlbuf_import_opts any = { .size = sizeof(any) };
 	struct dlbuf_frame f = { .size = sizeof(f) };
-	struct dlbuf_frame_layout l[DLBUF_MAX_PLANES];
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
 	int fds[MESSAGE_MAX_FDS], pair[2], lease[2] = { -1, -1 }, fence = -1, ret;
-	uint32_t n = 77, want = 0, access;
+	static struct expect e;
 	unsigned int nfds = 0;
-	bool good;
+	uint32_t n = 77;
 
 	for (; nfds < m->head.nbuffers; nfds++)
 		fds[nfds] = m->head.access[nfds] == DLBUF_READ ? memory.ro[nfds] : memory.fds[nfds];
@@ -95,21 +66,14 @@ static void receive(struct message *m, const void *data, size_t bytes)
 	}
 	CHECK(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 	CHECK(send_fds(pair[0], data, bytes, fds, nfds, 0) == (ssize_t)bytes);
+	expect_message(&e, m, fds);
 	close(lease[0]);
-	good = layouts_of(m, fds, l, &want, &access);
 	ret = dlbuf_recv(memory.cpu, pair[1], NULL, t, &n, &f);
-	CHECK(good == !ret);
+	CHECK(!ret == expect_begin(&e, &any));
 	if (ret)
 		CHECK(n == 77 && !t[0] && dlbuf_last_error()[0]);
-	else if (m->head.kind == MESSAGE_FRAME)
-		CHECK(f.nplanes == m->frame.nplanes && f.width == m->frame.width &&
-		      f.code == m->frame.code && f.sequence == m->frame.sequence);
 	else
-		CHECK(!f.nplanes);
-	if (!ret) {
-		CHECK(n == want);
-		touch_frame(t, l, n, access);
-	}
+		expect_touch(&e, t, n, &f);
 	while (!ret && n) {
 		struct pollfd p = { .fd = lease[1] };
 
