@@ -472,7 +472,7 @@ fuzz: $(fuzz)
 # After tests/fuzz/run has searched: keeps what reaches new code.
 fuzz-merge:
 	$(Q)for f in $(fuzz-src:tests/fuzz/%.c=%); do mkdir -p tests/fuzz/corpus/$$f && \
-		$(O)/tests/fuzz/$$f -merge=1 tests/fuzz/corpus/$$f $(O)/fuzz/$$f; done
+		$(O)/tests/fuzz/$$f -merge=1 -use_counters=0 tests/fuzz/corpus/$$f $(O)/fuzz/$$f; done
 tests: unit cts stress-tests lab-tests gpu-tests benchmarks
 
 # ---------------------------------------------------------------- Verilog simulators

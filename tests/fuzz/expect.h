@@ -3,8 +3,35 @@
 #ifndef DLBUF_TESTS_FUZZ_EXPECT_H
 #define DLBUF_TESTS_FUZZ_EXPECT_H
 
+#include "layout_model.h"
 #include "memory.h"
 #include "socket/message.h"
+
+/* A layout of any dimensions that fits into a buffer. */
+static inline void get_good_layout(struct input *in, DLTensor *l,
+				   int64_t dims[2 * DLBUF_MAX_NDIM])
+{
+	static const DLDataType types[] = {
+		{ kDLUInt, 8, 1 }, { kDLInt, 16, 1 }, { kDLFloat, 32, 1 }, { kDLComplex, 128, 1 },
+		{ kDLBool, 8, 1 }, { kDLBfloat, 16, 2 }, { 17, 4, 2 }, { kDLUInt, 8, 3 },
+	};
+	uint8_t bits = byte(in);
+	uint64_t first, end;
+
+	*l = (DLTensor){ .ndim = bits % 65, .shape = dims, .dtype = types[byte(in) % 8] };
+	l->strides = byte(in) & 1 ? dims + l->ndim : NULL;
+	for (int i = 0; i < l->ndim; i++) {
+		bits = byte(in);
+		/* None that is new: one that a neighbour cannot have. */
+		dims[i] = bits < 3 ? bits : bits < 16 ? 2 + bits % 5 : 1;
+		bits = byte(in);
+		if (l->strides)
+			dims[l->ndim + i] = bits < 250 ? bits % 25 - 8 : (int64_t)number(in);
+	}
+	l->byte_offset = byte(in) * 64;
+	if (layout_model(l, &first, &end) || end > MEMORY_BYTES)
+		*l = (DLTensor){ .dtype = { kDLUInt, 8, 1 }, .byte_offset = 3 };
+}
 
 struct expect {
 	bool valid;		/* as far as its sender goes */

@@ -181,6 +181,24 @@ static void check_expand(const struct dlbuf_frame *f, uint8_t bits)
 		CHECK(memory_of(e.planes[i].fd) >= 0 && e.planes[i].offset < MEMORY_BYTES);
 }
 
+/* A format is found by its code and by each of its names. */
+static void check_names(const struct dlbuf_frame *f)
+{
+	struct dlbuf_format_info info = { .size = sizeof(info) }, again = { .size = sizeof(again) };
+	const char *channels = dlbuf_format_channels(f->code, f->modifier, f->code_space);
+	const char *text = (const char *)&f->code;
+	char any[5] = { text[0], text[1], text[2], text[3], 0 };
+	int ret = dlbuf_format_find(f->code, f->modifier, f->code_space, &info);
+
+	CHECK(ret == 0 || ret == -EINVAL);
+	CHECK(ret ? !channels : channels == info.channels);
+	ret = dlbuf_format_find_name(any, f->code_space, &again);
+	CHECK(ret == 0 || ret == -EINVAL);
+	if (info.drm_name && info.drm_code)
+		CHECK(!dlbuf_format_find_name(info.drm_name, DLBUF_CODE_DRM, &again) &&
+		      again.drm_code == info.drm_code);
+}
+
 /* The fence of the frame: all that use it wait for it. *writer, or -1, signals it. */
 static int get_fence(const struct dlbuf_frame *f, int *writer)
 {
@@ -269,6 +287,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	o.view = bits & 15;
 	o.flags = bits >> 4 & 3;
 	get_frame(&in, &f);
+	check_names(&f);
 	ret = dlbuf_frame_layouts(&f, &o, l, &n);
 	if (ret) {
 		CHECK(ret == -EINVAL || ret == -EOPNOTSUPP ||

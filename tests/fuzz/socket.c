@@ -16,7 +16,6 @@
 
 #include "common.h"
 #include "expect.h"
-#include "layout_model.h"
 #include "packet.h"
 
 #define MAX_QUEUED 32
@@ -257,31 +256,6 @@ static void send_frame(struct game *g)
 	sent(g, ret, q, s, nfds + fenced + !!f.release);
 }
 
-/* A layout of any dimensions that fits into a buffer. */
-static void get_layout(struct input *in, DLTensor *l, int64_t dims[2 * DLBUF_MAX_NDIM])
-{
-	static const DLDataType types[] = {
-		{ kDLUInt, 8, 1 }, { kDLInt, 16, 1 }, { kDLFloat, 32, 1 }, { kDLComplex, 128, 1 },
-		{ kDLBool, 8, 1 }, { kDLBfloat, 16, 2 }, { 17, 4, 2 }, { kDLUInt, 8, 3 },
-	};
-	uint8_t bits = byte(in);
-	uint64_t first, end;
-
-	*l = (DLTensor){ .ndim = bits % 65, .shape = dims, .dtype = types[byte(in) % 8] };
-	l->strides = byte(in) & 1 ? dims + l->ndim : NULL;
-	for (int i = 0; i < l->ndim; i++) {
-		bits = byte(in);
-		/* None that is new: one that a neighbour cannot have. */
-		dims[i] = bits < 3 ? bits : bits < 16 ? 2 + bits % 5 : 1;
-		bits = byte(in);
-		if (l->strides)
-			dims[l->ndim + i] = bits < 250 ? bits % 25 - 8 : (int64_t)number(in);
-	}
-	l->byte_offset = byte(in) * 64;
-	if (layout_model(l, &first, &end) || end > MEMORY_BYTES)
-		*l = (DLTensor){ .dtype = { kDLUInt, 8, 1 }, .byte_offset = 3 };
-}
-
 /* New tensors, or those that were received: views and shares of them. */
 static void send_tensors(struct game *g)
 {
@@ -314,7 +288,7 @@ static void send_tensors(struct game *g)
 			fd = from->e.l[i % from->n].fd;
 			ret = dlbuf_tensor_share(old, NULL, &t[i]);
 		} else {
-			get_layout(&g->in, &l, dims);
+			get_good_layout(&g->in, &l, dims);
 			opts.access = how >> 3 & 1;
 			ret = dlbuf_import(memory.cpu, fd, &l, &opts, &t[i]);
 			CHECK(!ret || ret == -EMFILE);
