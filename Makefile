@@ -434,7 +434,8 @@ $(lab): $(O)/%: $(O)/%.o $(access) $(test-a)
 	$(link-test)
 # Random calls on all devices. Its symbols come before those of drivers, see tests/stress/seam.h.
 stress := $(if $(and $(CONFIG_BACKEND_CPU),$(CONFIG_QUEUE)),$(O)/tests/stress/stress)
-$(stress): $(patsubst %.c,$(O)/%.o,$(wildcard tests/stress/*.c)) $(access) $(test-a) | $(doubles)
+memfds := $(O)/tests/harness/memfds.o
+$(stress): $(patsubst %.c,$(O)/%.o,$(wildcard tests/stress/*.c)) $(memfds) $(access) $(test-a) | $(doubles)
 	$(link-test)
 # For a machine with a GPU, see docs/hardware: what they share is gpu.c.
 gpu-src := $(filter-out tests/gpu/gpu.c,$(wildcard tests/gpu/*.c))
@@ -445,7 +446,7 @@ $(unit) $(cts) $(trial) $(lab) $(gpu) $(stress): $(O)/tests/harness/ktap.o
 # Fuzz targets, for builds by clang with -fsanitize=fuzzer-no-link.
 fuzz-src := $(wildcard tests/fuzz/*.c)
 fuzz := $(fuzz-src:%.c=$(O)/%)
-$(fuzz): $(O)/%: $(O)/%.o $(test-a)
+$(fuzz): $(O)/%: $(O)/%.o $(memfds) $(test-a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -fsanitize=fuzzer -o $@ $(filter %.o,$^) $(test-a) $(all-ldflags) -ldl -lpthread -lm
 # Its reference is a unit's.
@@ -471,7 +472,7 @@ fuzz: $(fuzz)
 # After tests/fuzz/run has searched: keeps what reaches new code.
 fuzz-merge:
 	$(Q)for f in $(fuzz-src:tests/fuzz/%.c=%); do mkdir -p tests/fuzz/corpus/$$f && \
-		$(O)/tests/fuzz/$$f -merge=1 tests/fuzz/corpus/$$f $(O)/fuzz/$$f; done
+		$(O)/tests/fuzz/$$f -merge=1 -use_counters=0 tests/fuzz/corpus/$$f $(O)/fuzz/$$f; done
 tests: unit cts stress-tests lab-tests gpu-tests benchmarks
 
 # ---------------------------------------------------------------- Verilog simulators

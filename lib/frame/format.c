@@ -429,6 +429,11 @@ static struct dlbuf_format_info info_of(const struct format *f)
 	return info;
 }
 
+static bool has_codes(enum dlbuf_code_space space)
+{
+	return space >= DLBUF_CODE_DRM && space <= DLBUF_CODE_LIBCAMERA;
+}
+
 int dlbuf_format_find(uint32_t code, uint64_t modifier,
 		      enum dlbuf_code_space space,
 		      struct dlbuf_format_info *info)
@@ -437,7 +442,7 @@ int dlbuf_format_find(uint32_t code, uint64_t modifier,
 	const struct format *f;
 	bool alias;
 
-	if (space < DLBUF_CODE_DRM || space > DLBUF_CODE_LIBCAMERA)
+	if (!has_codes(space))
 		return fail(-EINVAL, "code space %d is not DRM, V4L2 or "
 			    "libcamera", space);
 	f = format_find(code, modifier, space, &alias);
@@ -452,7 +457,7 @@ const char *dlbuf_format_channels(uint32_t code, uint64_t modifier,
 				  enum dlbuf_code_space space)
 {
 	bool alias;
-	const struct format *f = format_find(code, modifier, space, &alias);
+	const struct format *f = has_codes(space) ? format_find(code, modifier, space, &alias) : NULL;
 
 	return f ? string(f->channels) : NULL;
 }

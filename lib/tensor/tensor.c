@@ -274,7 +274,10 @@ DLTensor tensor_layout(const struct tensor *t)
 {
 	DLTensor layout = t->versioned.dl_tensor;
 
-	if (!t->imp->opaque && layout.data)
+	/* Without elements the struct does not say where it is. */
+	if (!layout.data)
+		layout.byte_offset = t->first;
+	else if (!t->imp->opaque)
 		layout.byte_offset = (char *)layout.data - (char *)t->imp->data;
 	layout.data = NULL;
 	return layout;

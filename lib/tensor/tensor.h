@@ -68,11 +68,12 @@ int tensor_refused(const DLManagedTensorVersioned *dl);
 static inline int tensor_of(const DLManagedTensorVersioned *dl,
 			    struct tensor **out)
 {
-	struct tensor *t = container_of(dl, struct tensor, versioned);
+	struct tensor *t;
 
-	if (!dl || dl->version.major != DLPACK_MAJOR_VERSION ||
-	    dl->deleter != tensor_delete || dl->manager_ctx != t ||
-	    device_inherited(t->imp->dev))
+	if (!dl || dl->version.major != DLPACK_MAJOR_VERSION || dl->deleter != tensor_delete)
+		return negative(tensor_refused(dl));
+	t = container_of(dl, struct tensor, versioned);
+	if (dl->manager_ctx != t || device_inherited(t->imp->dev))
 		return negative(tensor_refused(dl));
 	*out = t;
 	return 0;

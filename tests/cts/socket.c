@@ -212,6 +212,120 @@ static void tensors(void *arg)
 	CHECK(!memcmp(want, got, sizeof(want)));
 }
 
+/* ---- all that may be sent: dimensions, numbers of tensors, layouts, types, access, views */
+
+/* Each number of dimensions once, and the smallest and the largest in all numbers of tensors. */
+#define NSENT (DLBUF_MAX_NDIM + 1 + 6 * DLBUF_MAX_PLANES)
+
+struct plan {
+	unsigned int n;
+	struct {
+		DLTensor l;
+		int64_t dims[2 * DLBUF_MAX_NDIM];
+		unsigned int buffer;
+		uint32_t access;
+	} t[DLBUF_MAX_PLANES];
+};
+
+/* Both processes make the same. */
+static void plan(unsigned int i, struct plan *p)
+{
+	static const unsigned int ndims[] = { 0, 1, 4, 5, 63, 64 };
+	unsigned int more = i - (DLBUF_MAX_NDIM + 1);
+	unsigned int ndim = i <= DLBUF_MAX_NDIM ? i : ndims[more / DLBUF_MAX_PLANES];
+
+	p->n = i <= DLBUF_MAX_NDIM ? 1 + i % DLBUF_MAX_PLANES : 1 + more % DLBUF_MAX_PLANES;
+	for (unsigned int k = 0; k < p->n; k++) {
+		/* Tensors of a message have different dimensions, too. */
+		cts_layout(k % 2 ? (ndim + 17 * k) % (DLBUF_MAX_NDIM + 1) : ndim, (i + k) % CTS_FORMS,
+			   &p->t[k].l, p->t[k].dims);
+		p->t[k].buffer = (i >> 2 ^ k) % 2;
+		p->t[k].access = (i >> 3 ^ k) % 2 ? DLBUF_READ : DLBUF_RW;
+	}
+}
+
+static void receive_all(const struct other *o, void *arg)
+{
+	struct dlbuf_device *dev AUTO_DEV = cts_open_second();
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	unsigned char want[16384], got[16384];
+	DLBUF_INFO(dlbuf_tensor_info, info);
+	struct plan p;
+	uint32_t n;
+
+	for (unsigned int i = 0; i < NSENT; i++) {
+		plan(i, &p);
+		REQUIRE_OK(dlbuf_recv(dev, o->sock, NULL, t, &n, NULL));
+		CHECK_EQ(n, p.n);
+		for (unsigned int k = 0; k < n; k++) {
+			cts_check_layout(t[k], &p.t[k].l);
+			CHECK_OK(dlbuf_tensor_get_info(t[k], &info));
+			CHECK_EQ(info.access, p.t[k].access);
+			CHECK_EQ(!!(t[k]->flags & DLPACK_FLAG_BITMASK_READ_ONLY), info.access == DLBUF_READ);
+			/* They are found from element 0. */
+			if (i % 9 || info.first == info.end || info.first != p.t[k].l.byte_offset)
+				continue;
+			cts_pattern(want, sizeof(want), 20 + p.t[k].buffer);
+			cts_read(t[k], info.first, got, info.end - info.first);
+			CHECK(!memcmp(got, want + info.first, info.end - info.first));
+		}
+		while (n)
+			cts_delete(t[--n]);
+	}
+	CHECK_ERR(dlbuf_recv(dev, o->sock, NULL, t, &n, NULL), -EPIPE);
+}
+
+/* A view of the whole buffer is sent as a tensor that was made so is. */
+static DLManagedTensorVersioned *make(DLManagedTensorVersioned *const all[2][2], const struct plan *p,
+				      unsigned int k, bool view)
+{
+	DLManagedTensorVersioned *whole = all[p->t[k].buffer][p->t[k].access == DLBUF_READ], *t = NULL;
+	DLBUF_OPTS(dlbuf_import_opts, opts, .access = p->t[k].access);
+	DLBUF_INFO(dlbuf_tensor_info, info);
+
+	CHECK_OK(dlbuf_tensor_get_info(whole, &info));
+	if (view)
+		CHECK_OK(dlbuf_tensor_share(whole, &p->t[k].l, &t));
+	else
+		CHECK_OK(dlbuf_import(info.device, info.fd, &p->t[k].l, &opts, &t));
+	return t;
+}
+
+static void all_that_may_be_sent(void *arg)
+{
+	struct other o = run_importer(receive_all, NULL);
+	const int64_t bytes[] = { 16384 };
+	const DLTensor whole = LAYOUT8(1, bytes);
+	DLBUF_OPTS(dlbuf_import_opts, read_only, .access = DLBUF_READ);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *all[2][2], *t[DLBUF_MAX_PLANES];
+	unsigned char data[16384];
+	struct plan p;
+	int fds[2];
+
+	for (int b = 0; b < 2; b++) {
+		fds[b] = cts_alloc("udmabuf", sizeof(data));
+		cts_pattern(data, sizeof(data), 20 + b);
+		cts_poke(fds[b], 0, data, sizeof(data));
+		REQUIRE_OK(dlbuf_import(dev, fds[b], &whole, NULL, &all[b][0]));
+		REQUIRE_OK(dlbuf_import(dev, fds[b], &whole, &read_only, &all[b][1]));
+	}
+	for (unsigned int i = 0; i < NSENT; i++) {
+		plan(i, &p);
+		for (unsigned int k = 0; k < p.n; k++)
+			t[k] = make(all, &p, k, i / 2 % 2);
+		CHECK_OK(dlbuf_send(o.sock, t, p.n, NULL));
+		for (unsigned int k = 0; k < p.n; k++)
+			cts_delete(t[k]);
+	}
+	finish(&o, 0);
+	for (int b = 0; b < 2; b++) {
+		cts_delete(all[b][0]);
+		cts_delete(all[b][1]);
+		close(fds[b]);
+	}
+}
+
 /* ---------------------------------------------------------------- frames */
 
 static struct dlbuf_frame nv12(int fd)
@@ -655,6 +769,7 @@ void cts_cases_socket(void)
 	static bool luma_only;
 
 	ktap_case("socket/tensors", tensors, NULL);
+	ktap_case("socket/all-that-may-be-sent", all_that_may_be_sent, NULL);
 	ktap_case("socket/frame", frame, NULL);
 	ktap_case("socket/frame-luma", frame, &luma_only);
 	ktap_case("socket/killed", killed, NULL);

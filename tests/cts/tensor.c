@@ -252,6 +252,58 @@ static void elsewhere(void *arg)
 	CHECK_EQ(fired, 1);
 }
 
+static void every_ndim(void *arg)
+{
+	int fd AUTO_FD = cts_alloc("udmabuf", 16384);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *all AUTO_TENSOR = cts_import(dev, fd, 16384);
+	int64_t dims[2 * DLBUF_MAX_NDIM], narrow[2 * DLBUF_MAX_NDIM];
+	unsigned char want[16384], got[16384];
+	DLBUF_INFO(dlbuf_tensor_info, info);
+
+	cts_pattern(want, sizeof(want), 5);
+	cts_poke(fd, 0, want, sizeof(want));
+	for (unsigned int i = 0; i <= DLBUF_MAX_NDIM * CTS_FORMS; i++) {
+		unsigned int ndim = i / CTS_FORMS, form = i % CTS_FORMS;
+		DLManagedTensorVersioned *t, *u;
+		DLManagedTensor *old;
+		DLTensor l, part;
+
+		cts_layout(ndim, form, &l, dims);
+		REQUIRE_OK(dlbuf_import(dev, fd, &l, NULL, &t));
+		cts_check_layout(t, &l);
+		CHECK_OK(dlbuf_tensor_get_info(t, &info));
+		if (info.first < info.end)
+			check_at(t, all, l.byte_offset);
+		REQUIRE_OK(dlbuf_tensor_share(t, NULL, &u));
+		cts_check_layout(u, &l);
+		cts_delete(t);
+		REQUIRE_OK(dlbuf_tensor_import(dev, u, NULL, &t));
+		cts_check_layout(t, &l);
+		cts_delete(u);
+		REQUIRE_OK(dlbuf_tensor_share_legacy(t, &old));
+		CHECK_EQ(old->dl_tensor.ndim, l.ndim);
+		CHECK(!l.ndim || !memcmp(old->dl_tensor.strides, t->dl_tensor.strides, l.ndim * 8));
+		old->deleter(old);
+		/* A view has dimensions of its own. */
+		cts_layout(DLBUF_MAX_NDIM - ndim, 4, &part, narrow);
+		part.byte_offset = 0;
+		part.dtype = l.dtype;
+		for (int k = 0; k < part.ndim; k++)
+			part.shape[k] = info.first < info.end;
+		REQUIRE_OK(dlbuf_tensor_share(t, &part, &u));
+		part.byte_offset = info.first;
+		cts_check_layout(u, &part);
+		/* The bytes, now and then, because a device takes long; they are found from element 0. */
+		if (!(i % 31) && info.first < info.end && info.first == l.byte_offset) {
+			cts_read(t, info.first, got, info.end - info.first);
+			CHECK(!memcmp(got, want + info.first, info.end - info.first));
+		}
+		cts_delete(u);
+		cts_delete(t);
+	}
+}
+
 static void legacy(void *arg)
 {
 	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
@@ -354,6 +406,7 @@ void cts_cases_tensor(void)
 	ktap_case("import/view", view, NULL);
 	ktap_case("import/view-of-a-frame", view_of_frame, NULL);
 	ktap_case("import/tensor-elsewhere", elsewhere, NULL);
+	ktap_case("tensor/every-ndim", every_ndim, NULL);
 	ktap_case("tensor/legacy", legacy, NULL);
 	ktap_case("tensor/deleter", deleter, NULL);
 	ktap_case("tensor/outlives-device", outlives_device, NULL);

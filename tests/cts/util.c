@@ -332,6 +332,54 @@ void cts_pattern(void *dst, size_t bytes, uint32_t seed)
 	}
 }
 
+void cts_layout(unsigned int ndim, unsigned int form, DLTensor *l, int64_t dims[2 * DLBUF_MAX_NDIM])
+{
+	static const DLDataType types[] = {
+		{ kDLUInt, 8, 1 }, { kDLInt, 16, 1 }, { kDLFloat, 32, 1 }, { kDLComplex, 128, 1 },
+		{ kDLBool, 8, 1 }, { kDLBfloat, 16, 2 }, { kDLUInt, 4, 2 }, { kDLFloat, 64, 1 },
+	};
+	int64_t *strides = dims + ndim, step = 1;
+
+	*l = (DLTensor){ .ndim = ndim, .dtype = types[(ndim + form) % 8], .shape = dims,
+			 .strides = form && ndim ? strides : NULL, .byte_offset = 8192 + 16 * ndim };
+	for (unsigned int i = 0; i < ndim; i++)
+		dims[i] = i < 3 ? 2 + (i == 1) : i + 2 >= ndim ? 2 : 1;
+	for (unsigned int k = 0; k < ndim; k++) {
+		unsigned int i = form == 3 ? k : ndim - 1 - k;
+
+		strides[i] = form == 1 ? 2 * step : form == 2 ? -step : step;
+		/* A step that nobody takes may be any. */
+		if (form && dims[i] == 1)
+			strides[i] = i % 2 ? INT64_MIN : INT64_MAX;
+		step *= dims[i];
+	}
+	if (form == 4 && ndim)
+		strides[ndim / 2] = 0;
+	if (form == 5 && ndim)
+		dims[ndim / 2] = 0;
+}
+
+void cts_check_layout(const DLManagedTensorVersioned *t, const DLTensor *l)
+{
+	const DLTensor *got = &t->dl_tensor;
+	DLBUF_INFO(dlbuf_tensor_info, info);
+	uint64_t first = 1, end = 0;
+	int64_t step = 1;
+
+	CHECK_EQ(got->ndim, l->ndim);
+	CHECK(!memcmp(&got->dtype, &l->dtype, sizeof(l->dtype)));
+	for (int i = l->ndim - 1; i >= 0; i--) {
+		CHECK_EQ(got->shape[i], l->shape[i]);
+		CHECK_EQ(got->strides[i], l->strides ? l->strides[i] : step);
+		step *= l->shape[i];
+	}
+	CHECK_OK(dlbuf_layout_extent(l, &first, &end));
+	CHECK_OK(dlbuf_tensor_get_info(t, &info));
+	CHECK_EQ(info.first, first);
+	CHECK_EQ(info.end, end);
+	CHECK_EQ(!got->data, first == end);
+}
+
 void cts_read(DLManagedTensorVersioned *t, uint64_t offset, void *dst,
 	      size_t bytes)
 {

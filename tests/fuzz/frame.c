@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * Any bytes as a frame and as what is wanted of it: nothing may crash, wrap,
- * read what it must not, or give a layout that is not in the frame.
+ * read what it must not, or give a layout that is not in the frame. What fits
+ * into its buffers is imported: each element is read and written, fences are
+ * waited for, its lease fires, and the tensors become the frame again.
  *
  *	build/.../tests/fuzz/frame -max_total_time=60 tests/fuzz/corpus/frame
  */
@@ -9,9 +11,11 @@
 
 #include "fuzz.h"
 #include "layout_model.h"
+#include "memory.h"
 
 static uint32_t codes[2][512];
 static uint32_t ncodes[2];
+static int same;			/* another number of the first buffer */
 
 static int collect(const struct dlbuf_format_info *info, void *data)
 {
@@ -36,6 +40,13 @@ static uint32_t code(struct input *in, enum dlbuf_code_space space)
 	return codes[list][n % ncodes[list]];
 }
 
+/* Mostly a buffer, by one of its numbers; otherwise any number. */
+static int plane_fd(uint8_t n)
+{
+	return n < 5 ? memory.fds[0] : n < 8 ? memory.fds[n % NMEMORY] : n < 10 ? memory.ro[0] :
+	       n < 11 ? memory.ro[1] : n < 14 ? same : n == 14 ? -1 : 1000;
+}
+
 static void get_frame(struct input *in, struct dlbuf_frame *f)
 {
 	static const uint64_t modifiers[] = {
@@ -56,7 +67,7 @@ static void get_frame(struct input *in, struct dlbuf_frame *f)
 		struct dlbuf_plane *p = &f->planes[i];
 
 		bits = byte(in);
-		p->fd = (bits & 15) - 1;
+		p->fd = plane_fd(bits & 15);
 		p->pitch = number(in);
 		if (bits & 16)
 			p->pitch = -(uint64_t)p->pitch;
@@ -69,6 +80,7 @@ static void get_frame(struct input *in, struct dlbuf_frame *f)
 					       number(in), number(in) };
 	f->order = bits >> 1 & 7;
 	f->fence = (int)(bits >> 4) - 1;
+	f->flags = byte(in) & 7;
 }
 
 static bool extent(const struct dlbuf_frame_layout *l, uint64_t *first,
@@ -130,25 +142,127 @@ static void check_crop(const struct dlbuf_frame *f, struct dlbuf_import_opts o,
 	}
 }
 
-static void not_called(void *data)
+/* What the tensors say is the frame again, if its format is made of such tensors. */
+static void check_way_back(const struct dlbuf_frame *f, DLManagedTensorVersioned *t[], uint32_t n,
+			   uint32_t asked)
 {
-	CHECK(!"the lease of a frame that was refused has fired");
+	struct dlbuf_frame back = { .size = sizeof(back), .code = f->code,
+				    .code_space = f->code_space };
+	struct dlbuf_frame_layout l[DLBUF_MAX_PLANES];
+	struct dlbuf_import_opts o = { .size = sizeof(o) };
+	uint32_t k = 0;
+
+	if (dlbuf_frame_from_tensors(t, n, 0, &back)) {
+		CHECK(dlbuf_last_error()[0]);
+		return;
+	}
+	CHECK(!dlbuf_frame_layouts(&back, &o, l, &k) && k == n);
+	/* A step that nobody takes may be another one. */
+	for (uint32_t i = 0; i < n; i++)
+		for (int d = 0; d < l[i].layout.ndim && d < t[i]->dl_tensor.ndim; d++)
+			if (l[i].shape[d] == 1)
+				l[i].strides[d] = t[i]->dl_tensor.strides[d];
+	CHECK(asked != DLBUF_READ || back.flags & DLBUF_FRAME_READ_ONLY);
+	touch_frame(t, l, n, asked);
+	dlbuf_frame_drop(&back);
 }
 
-/* None of these fds is a dma-buf: nothing is made and nothing is kept. */
-static void check_import(struct dlbuf_frame *f,
-			 const struct dlbuf_import_opts *o)
+/* As consumers want them that know no offsets, crops or one fd for several planes. */
+static void check_expand(const struct dlbuf_frame *f, uint8_t bits)
 {
-	static struct dlbuf_device *cpu;
-	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
-	uint32_t n = 77;
+	struct dlbuf_frame e = { .size = sizeof(e) };
 
-	if (!cpu)
-		CHECK(!dlbuf_device_open("cpu", NULL, &cpu));
-	f->release = not_called;
-	CHECK(dlbuf_import_frame(cpu, f, o, t, &n) < 0);
-	CHECK(dlbuf_last_error()[0]);
-	CHECK(n == 77 && !t[0]);
+	if (dlbuf_frame_expand(f, bits, &e)) {
+		CHECK(dlbuf_last_error()[0]);
+		return;
+	}
+	CHECK(e.nplanes >= 1 && e.nplanes <= DLBUF_MAX_PLANES && e.nplanes >= f->nplanes);
+	for (uint32_t i = 0; i < e.nplanes; i++)
+		CHECK(memory_of(e.planes[i].fd) >= 0 && e.planes[i].offset < MEMORY_BYTES);
+}
+
+/* A format is found by its code and by each of its names. */
+static void check_names(const struct dlbuf_frame *f)
+{
+	struct dlbuf_format_info info = { .size = sizeof(info) }, again = { .size = sizeof(again) };
+	const char *channels = dlbuf_format_channels(f->code, f->modifier, f->code_space);
+	const char *text = (const char *)&f->code;
+	char any[5] = { text[0], text[1], text[2], text[3], 0 };
+	int ret = dlbuf_format_find(f->code, f->modifier, f->code_space, &info);
+
+	CHECK(ret == 0 || ret == -EINVAL);
+	CHECK(ret ? !channels : channels == info.channels);
+	ret = dlbuf_format_find_name(any, f->code_space, &again);
+	CHECK(ret == 0 || ret == -EINVAL);
+	if (info.drm_name && info.drm_code)
+		CHECK(!dlbuf_format_find_name(info.drm_name, DLBUF_CODE_DRM, &again) &&
+		      again.drm_code == info.drm_code);
+}
+
+/* The fence of the frame: all that use it wait for it. *writer, or -1, signals it. */
+static int get_fence(const struct dlbuf_frame *f, int *writer)
+{
+	int fd;
+
+	*writer = -1;
+	if (f->order != DLBUF_ORDER_FENCE || f->fence < 3)
+		return f->fence;
+	if (f->fence >= 12)
+		return f->fence == 12 ? memory.fds[0] : 1000;
+	fd = eventfd(f->fence >= 8, EFD_CLOEXEC);
+	CHECK(fd >= 0);
+	*writer = fd;
+	return fd;
+}
+
+static void check_import(struct input *in, struct dlbuf_frame *f, struct dlbuf_import_opts *o)
+{
+	const struct dlbuf_acquire_opts now = { .size = sizeof(now), .deadline_ns = 1 };
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
+	struct dlbuf_frame_layout l[DLBUF_MAX_PLANES];
+	unsigned int fired = __atomic_load_n(&memory.fired, __ATOMIC_SEQ_CST);
+	uint32_t n = 77, want = 0, asked = byte(in) & 3;
+	bool good, pending, fenced;
+	int writer, ret;
+
+	o->access = asked;
+	good = frame_is_good(f, o, l, &want);
+	if (f->flags & DLBUF_FRAME_READ_ONLY) {
+		good &= !(asked & DLBUF_WRITE);
+		asked = DLBUF_READ;
+	}
+	f->fence = get_fence(f, &writer);
+	fenced = f->order == DLBUF_ORDER_FENCE && f->fence != -1 && f->fence;
+	pending = writer >= 0 && memory_fence_is_pending(writer);
+	/* It is attached to each plane. */
+	for (uint32_t i = 0; fenced && i < f->nplanes && i < DLBUF_MAX_PLANES; i++)
+		good &= memory_of(f->planes[i].fd) >= 0;
+	good &= !fenced || writer >= 0;
+	f->release = fire;
+	check_expand(f, byte(in));
+	ret = dlbuf_import_frame(memory.cpu, f, o, t, &n);
+	CHECK(good == !ret);
+	if (ret) {
+		CHECK(dlbuf_last_error()[0] && n == 77 && !t[0]);
+	} else if (pending) {
+		CHECK(dlbuf_acquire(t[0], DLBUF_READ, NULL, &now) == -ETIME);
+		CHECK(n == 1 || dlbuf_acquire_all(t, n, DLBUF_READ, NULL, &now) == -ETIME);
+	}
+	if (pending)
+		memory_signal(writer);
+	CHECK(n == (ret ? 77 : want));
+	if (!ret) {
+		touch_frame(t, l, n, asked);
+		check_way_back(f, t, n, asked);
+	}
+	while (!ret && n) {
+		CHECK(__atomic_load_n(&memory.fired, __ATOMIC_SEQ_CST) == fired);
+		n--, t[n]->deleter(t[n]);
+	}
+	if (writer >= 0)
+		close(writer);
+	memory_settle();
+	CHECK(__atomic_load_n(&memory.fired, __ATOMIC_SEQ_CST) == fired + !ret);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -157,16 +271,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct dlbuf_frame_layout l[DLBUF_MAX_PLANES];
 	struct dlbuf_import_opts o = { .size = sizeof(o) };
 	struct dlbuf_frame f;
+	unsigned int fds;
 	uint32_t n = 77;
 	uint8_t bits;
 	int ret;
 
-	if (!ncodes[0])
+	memory_begin();
+	if (!ncodes[0]) {
 		CHECK(!dlbuf_format_each(collect, NULL));
+		same = fcntl(memory.fds[0], F_DUPFD_CLOEXEC, 3);
+		CHECK(same >= 0);
+	}
+	fds = memory_settle();
 	bits = byte(&in);
 	o.view = bits & 15;
 	o.flags = bits >> 4 & 3;
 	get_frame(&in, &f);
+	check_names(&f);
 	ret = dlbuf_frame_layouts(&f, &o, l, &n);
 	if (ret) {
 		CHECK(ret == -EINVAL || ret == -EOPNOTSUPP ||
@@ -177,6 +298,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (o.view != DLBUF_VIEW_STACKED && o.view != DLBUF_VIEW_BYTES)
 			check_crop(&f, o, l, n);
 	}
-	check_import(&f, &o);
+	check_import(&in, &f, &o);
+	CHECK(memory_settle() == fds);
 	return 0;
 }

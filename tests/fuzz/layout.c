@@ -2,17 +2,19 @@
 /*
  * Any layout, strided or not: what the library takes and what it refuses is what
  * 128 bits say, by each way in, and the elements of what it takes, and their
- * bytes, can be counted in an int64_t.
+ * bytes, can be counted in an int64_t. What fits into a buffer becomes a tensor,
+ * shares and views of it, and a message: each element is read and written.
  *
  *	build/.../tests/fuzz/layout -max_total_time=60 tests/fuzz/corpus/layout
  */
-#include <sys/mman.h>
+#include <sys/socket.h>
 
 #include <dlbuf/dlbuf.h>
 
 #include "fuzz.h"
 #include "import/layout.h"
 #include "layout_model.h"
+#include "memory.h"
 #include "socket/message.h"
 
 static void get_layout(struct input *in, DLTensor *l, int64_t shape[],
@@ -34,7 +36,8 @@ static void get_layout(struct input *in, DLTensor *l, int64_t shape[],
 	}
 	l->byte_offset = number(in);
 	for (int i = 0; i < l->ndim && i < DLBUF_MAX_NDIM; i++) {
-		shape[i] = number(in);
+		/* Many dimensions have elements if the rest are of one. */
+		shape[i] = in->at < in->end ? number(in) : 1;
 		if (!l->strides)
 			continue;
 		bits = byte(in);
@@ -84,18 +87,103 @@ static void check_message(const DLTensor *l, int want)
 	CHECK(ret == (want ? -EPROTO : 0));
 }
 
-/* The layout is looked at before the fd, which is no dma-buf. */
-static void check_import(const DLTensor *l, int want)
+/* Of the bytes that the tensor covers. */
+static void check_view(struct input *in, const DLManagedTensorVersioned *t, uint32_t access)
 {
-	static struct dlbuf_device *cpu;
-	DLManagedTensorVersioned *t;
-	static int fd = -1;
+	int64_t shape[DLBUF_MAX_NDIM], strides[DLBUF_MAX_NDIM];
+	struct dlbuf_tensor_info info = { .size = sizeof(info) };
+	DLManagedTensorVersioned *view = NULL;
+	uint64_t first = 0, end = 0;
+	DLTensor l;
+	int want;
 
-	if (!cpu) {
-		CHECK(!dlbuf_device_open("cpu", NULL, &cpu));
-		fd = memfd_create("no dma-buf", MFD_CLOEXEC);
+	get_layout(in, &l, shape, strides);
+	l.byte_offset %= MEMORY_BYTES;
+	if (l.ndim < 0 || l.ndim > DLBUF_MAX_NDIM) {
+		CHECK(dlbuf_tensor_share(t, &l, &view) == -EINVAL);
+		return;
 	}
-	CHECK(dlbuf_import(cpu, fd, l, NULL, &t) == (want ? want : -EBADF));
+	CHECK(!dlbuf_tensor_get_info(t, &info));
+	l.byte_offset += info.first;
+	want = layout_model(&l, &first, &end);
+	if (!want && (first < info.first || end > info.end))
+		want = -ERANGE;
+	l.byte_offset -= info.first;
+	CHECK(dlbuf_tensor_share(t, &l, &view) == want);
+	if (want)
+		return;
+	l.byte_offset += info.first;
+	touch(view, &l, 0, access);
+	view->deleter(view);
+}
+
+static void check_legacy(const DLManagedTensorVersioned *t, uint32_t access)
+{
+	DLManagedTensor *old;
+	int ret = dlbuf_tensor_share_legacy(t, &old);
+
+	CHECK(ret == (access & DLBUF_WRITE ? 0 : -EOPNOTSUPP));
+	if (ret)
+		return;
+	CHECK(old->dl_tensor.data == t->dl_tensor.data && old->dl_tensor.ndim == t->dl_tensor.ndim);
+	for (int i = 0; i < t->dl_tensor.ndim; i++)
+		CHECK(old->dl_tensor.shape[i] == t->dl_tensor.shape[i] &&
+		      old->dl_tensor.strides[i] == t->dl_tensor.strides[i]);
+	old->deleter(old);
+}
+
+/* Through a socket, as the last of n tensors. */
+static void check_sent(DLManagedTensorVersioned *t, const DLTensor *l, uint32_t access, uint32_t n)
+{
+	DLManagedTensorVersioned *all[DLBUF_MAX_PLANES] = { t, t, t, t }, *got[DLBUF_MAX_PLANES];
+	uint32_t k = 0;
+	int pair[2];
+
+	CHECK(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
+	CHECK(!dlbuf_send(pair[0], all, n, NULL));
+	CHECK(!dlbuf_recv(memory.cpu, pair[1], NULL, got, &k, NULL) && k == n);
+	while (k--) {
+		touch(got[k], l, 0, access);
+		got[k]->deleter(got[k]);
+	}
+	close(pair[0]);
+	close(pair[1]);
+}
+
+/* The layout is looked at before the fd. */
+static void check_import(struct input *in, const DLTensor *l, int want, uint64_t end)
+{
+	struct dlbuf_import_opts opts = { .size = sizeof(opts) };
+	DLManagedTensorVersioned *t, *other;
+	uint8_t bits = byte(in);
+	uint32_t access;
+	bool ro = bits & 1;
+
+	opts.access = bits >> 1 & 3;
+	access = ro || opts.access == DLBUF_READ ? DLBUF_READ : DLBUF_RW;
+	if (!want && ro && opts.access & DLBUF_WRITE)
+		want = -EACCES;
+	else if (!want && end > MEMORY_BYTES)
+		want = -ERANGE;
+	CHECK(dlbuf_import(memory.cpu, ro ? memory.ro[0] : memory.fds[0], l, &opts, &t) == want);
+	if (want) {
+		CHECK(dlbuf_last_error()[0]);
+		return;
+	}
+	touch(t, l, 0, access);
+	CHECK(!dlbuf_tensor_share(t, NULL, &other));
+	if (bits & 8)
+		t->deleter(t);
+	touch(other, l, 0, access);
+	if (!(bits & 8))
+		t->deleter(t);
+	CHECK(!dlbuf_tensor_import(memory.cpu, other, NULL, &t));
+	touch(t, l, 0, access);
+	other->deleter(other);
+	check_legacy(t, access);
+	check_view(in, t, access);
+	check_sent(t, l, access, 1 + (bits >> 4 & 3));
+	t->deleter(t);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -103,9 +191,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int64_t shape[DLBUF_MAX_NDIM], strides[DLBUF_MAX_NDIM];
 	uint64_t first = 1, end = 2, f = 1, e = 2, bytes;
 	struct input in = { data, data + size };
+	unsigned int fds;
 	DLTensor l;
 	int want;
 
+	memory_begin();
+	fds = memory_settle();
 	get_layout(&in, &l, shape, strides);
 	bytes = number(&in);
 	if (l.ndim < 0 || l.ndim > DLBUF_MAX_NDIM) {
@@ -126,6 +217,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		      (e > bytes ? -ERANGE : 0));
 	}
 	check_message(&l, want);
-	check_import(&l, want);
+	check_import(&in, &l, want, e);
+	CHECK(memory_settle() == fds);
 	return 0;
 }

@@ -2,16 +2,20 @@
 /*
  * Any bytes as a message: nothing may crash, be read beyond the end, or become
  * a tensor that is not what its own extent says; and what is understood is
- * written down again as the same bytes.
+ * written down again as the same bytes. It is received too, with the fds that it
+ * asks for: each element of its tensors is read and written, and its lease ends.
  *
  *	build/.../tests/fuzz/message -max_total_time=60 tests/fuzz/corpus/message
  *
  * The first byte says how many fds come along, as the head does otherwise.
  */
+#include <sys/socket.h>
+
 #include <dlbuf/dlbuf.h>
 
+#include "expect.h"
 #include "fuzz.h"
-#include "socket/message.h"
+#include "packet.h"
 
 static void check_tensors(const struct message *m, struct packet *again)
 {
@@ -42,16 +46,66 @@ static void check_frame(const struct message *m, struct packet *again)
 	message_put_frame(again, &m->frame, m->buffer);
 }
 
+static void receive(struct message *m, const void *data, size_t bytes)
+{
+	struct dlbuf_import_opts any = { .size = sizeof(any) };
+	struct dlbuf_frame f = { .size = sizeof(f) };
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
+	int fds[MESSAGE_MAX_FDS], pair[2], lease[2] = { -1, -1 }, fence = -1, ret;
+	static struct expect e;
+	unsigned int nfds = 0;
+	uint32_t n = 77;
+
+	for (; nfds < m->head.nbuffers; nfds++)
+		fds[nfds] = m->head.access[nfds] == DLBUF_READ ? memory.ro[nfds] : memory.fds[nfds];
+	if (m->head.flags & MESSAGE_FENCE)
+		fds[nfds++] = fence = eventfd(1, EFD_CLOEXEC);
+	if (m->head.flags & MESSAGE_HOLD) {
+		CHECK(!pipe2(lease, O_CLOEXEC));
+		fds[nfds++] = lease[0];
+	}
+	CHECK(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
+	CHECK(send_fds(pair[0], data, bytes, fds, nfds, 0) == (ssize_t)bytes);
+	expect_message(&e, m, fds);
+	close(lease[0]);
+	ret = dlbuf_recv(memory.cpu, pair[1], NULL, t, &n, &f);
+	CHECK(!ret == expect_begin(&e, &any));
+	if (ret)
+		CHECK(n == 77 && !t[0] && dlbuf_last_error()[0]);
+	else
+		expect_touch(&e, t, n, &f);
+	while (!ret && n) {
+		struct pollfd p = { .fd = lease[1] };
+
+		/* It is held until the last tensor is deleted. */
+		CHECK(lease[1] < 0 || !poll(&p, 1, 0));
+		n--, t[n]->deleter(t[n]);
+	}
+	if (lease[1] >= 0) {
+		struct pollfd p = { .fd = lease[1] };
+
+		CHECK(poll(&p, 1, 0) == 1 && p.revents & POLLERR);
+		close(lease[1]);
+	}
+	if (fence >= 0)
+		close(fence);
+	close(pair[0]);
+	close(pair[1]);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct packet again;
 	struct message_head head;
 	unsigned char *copy;
-	struct message m;
+	static struct message m;
+	unsigned int fds;
 	int ret;
 
 	if (!size)
 		return 0;
+	memory_begin();
+	fds = memory_settle();
 	/* Of its own size, so that a byte too far is seen. */
 	copy = malloc(size - 1 ? size - 1 : 1);
 	CHECK(copy);
@@ -71,6 +125,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	head = m.head;
 	message_end(&again, &head);
 	CHECK(again.bytes == size - 1 && !memcmp(again.data, copy, size - 1));
+	receive(&m, copy, size - 1);
 	free(copy);
+	CHECK(memory_settle() == fds);
 	return 0;
 }

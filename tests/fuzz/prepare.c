@@ -2,7 +2,8 @@
 /*
  * Any options, frame and tensor: a plan has the sizes of docs/prepare.md, or is refused where the
  * header says so. The tensor has the values of the reference in tests/unit/prepare.c, and no byte
- * beside them changes. Crops are what plans of their own make.
+ * beside them changes. Crops are what plans of their own make. Frames of dma-bufs, for which memfds
+ * stand, give what tensors of their planes give.
  *
  *	build/.../tests/fuzz/prepare -max_total_time=60 tests/fuzz/corpus/prepare
  */
@@ -17,6 +18,7 @@
 
 #undef CHECK
 #include "fuzz.h"
+#include "memory.h"
 
 #define CHECK_CODE(ret, a, b) CHECK(((ret) == (a) || (ret) == (b)) && dlbuf_last_error()[0])
 
@@ -417,6 +419,59 @@ static void check_values(struct choice *c, struct dlbuf_prepare *plan, struct pl
 		scaled_free(&components[i]);
 }
 
+/* An import refuses crops that split a mosaic, or odd widths of packed pixels. */
+static bool may_be_refused(const struct choice *c, const struct dlbuf_frame *f)
+{
+	uint32_t group = pixels_of(c->r.l, 0);
+
+	return (c->r.l->mosaic && (f->crop.x % 2 || f->crop.y % 2)) ||
+	       f->width % group || f->crop.x % group || c->scene.w % group;
+}
+
+/* The same picture in dma-bufs, with other pitches, at its place in the frame. */
+static void check_frame(struct input *in, struct choice *c, struct dlbuf_prepare *plan, struct target *t,
+			uint32_t index, const char *image)
+{
+	size_t bytes = (size_t)plan->info.width * plan->info.height * plan->info.channels * (c->o.dtype.bits / 8);
+	struct dlbuf_prepare_info info = { .size = sizeof(info) };
+	unsigned int fired = __atomic_load_n(&memory.fired, __ATOMIC_SEQ_CST);
+	struct dlbuf_frame f = c->frame;
+	const struct layout *l = c->r.l;
+	const struct scene *s = &c->scene;
+	int value = abs(l->bits) / 8, ret;
+	char *again;
+
+	/* V4L2's planes of several buffers have other codes. */
+	if (l->space == V4L2 && s->nplanes > 1)
+		return;
+	f.nplanes = s->nplanes;
+	f.order = DLBUF_ORDER_COMPLETE;
+	f.release = fire;
+	for (int i = 0; i < s->nplanes; i++) {
+		int hs = pixels_of(l, i), vs = i ? l->vsub : 1;
+		size_t group = l->groups[i] * value, row = up(s->w, hs) * group;
+		size_t pitch = (up(f.width, hs) * group + 63) / 64 * 64 + 64 * (byte(in) % 2);
+		uint8_t *at = memory.bytes[i] + f.crop.y / vs * pitch + f.crop.x / hs * group;
+
+		if (pitch * up(f.height, vs) > MEMORY_BYTES)
+			return;
+		f.planes[i] = (struct dlbuf_plane){ .fd = memory.fds[i], .pitch = pitch };
+		for (uint32_t y = 0; y < up(s->h, vs); y++)
+			memcpy(at + y * pitch, s->planes[i] + y * s->pitches[i], row);
+	}
+	again = malloc(bytes);
+	ret = byte(in) & 1 ? dlbuf_prepare_once(memory.cpu, &f, &c->o, &t->t, index, 0, &info) :
+			     dlbuf_prepare_frame(plan, &f, &t->t, index, 0);
+	CHECK(!ret || (may_be_refused(c, &f) && (ret == -EINVAL || ret == -EOPNOTSUPP)));
+	if (!ret) {
+		target_take(t, index, again);
+		CHECK(!memcmp(again, image, bytes));
+	}
+	CHECK(untouched(t));
+	free(again);
+	CHECK(__atomic_load_n(&memory.fired, __ATOMIC_SEQ_CST) == fired + !ret);
+}
+
 /* Each crop is what a plan of its own makes, or all are refused and nothing is written. */
 static void check_crops(struct input *in, struct choice *c, struct dlbuf_prepare *plan,
 			struct plane_tensors *planes)
@@ -563,22 +618,22 @@ static void check_any(struct choice *c, struct dlbuf_prepare *plan, struct targe
 	const struct source *s = &plan->source;
 	bool rows = s->view == DLBUF_VIEW_ROWS;
 	struct plane_tensors p;
-	char *memory[3];
+	char *bytes_of[3];
 
 	for (uint32_t i = 0; i < s->nplanes; i++) {
 		const struct dlbuf_format_plane *f = &s->planes[i];
 		int64_t h = up(s->height, f->vsub), w = up(s->width, f->hsub);
 		size_t bytes = h * w * f->channels * (f->bits / 8);
 
-		memory[i] = malloc(bytes);
+		bytes_of[i] = malloc(bytes);
 		for (size_t k = 0; k < bytes; k++)
-			memory[i][k] = noise() >> 8;
+			bytes_of[i][k] = noise() >> 8;
 		p.shape[i][0] = h;
 		p.shape[i][1] = rows ? w * f->channels : w;
 		p.shape[i][2] = f->channels;
 		p.t[i] = (DLManagedTensorVersioned){
 			.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
-			.dl_tensor = { .data = memory[i], .device = { kDLCPU, 0 },
+			.dl_tensor = { .data = bytes_of[i], .device = { kDLCPU, 0 },
 				.ndim = f->channels > 1 && !rows ? 3 : 2, .shape = p.shape[i],
 				.dtype = { s->format->type, s->format->bits, 1 } },
 		};
@@ -594,7 +649,7 @@ static void check_any(struct choice *c, struct dlbuf_prepare *plan, struct targe
 		CHECK(fabsf(v) < 1e9f);
 	}
 	for (uint32_t i = 0; i < s->nplanes; i++)
-		free(memory[i]);
+		free(bytes_of[i]);
 }
 
 static void check_plan(struct input *in, struct choice *c, struct dlbuf_prepare *plan)
@@ -625,6 +680,7 @@ static void check_plan(struct input *in, struct choice *c, struct dlbuf_prepare 
 		t.t.dl_tensor.byte_offset--;
 		check_refused(in, c, plan, &planes, &t, index);
 		check_values(c, plan, &planes, &t, index, image);
+		check_frame(in, c, plan, &t, index, image);
 		check_crops(in, c, plan, &planes);
 	}
 	free(t.memory);
@@ -661,16 +717,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct input in = { data, data + size };
 	struct dlbuf_prepare_info info, got = { .size = sizeof(got) };
 	struct dlbuf_prepare *plan = NULL;
-	struct choice c;
 	bool good, thin;
+	unsigned int fds;
+	struct choice c;
 	int ret;
 
+	memory_begin();
 	if (!ncodes[0])
 		dlbuf_format_each(collect, NULL);
+	fds = memory_settle();
 	get_choice(&in, &c);
 	thin = c.scene.w < 2 || c.scene.h < 2;
 	good = !c.spoilt && !(thin && c.r.l->mosaic && !c.any_format) && model(&c.o, c.scene.w, c.scene.h, &info);
-	ret = dlbuf_prepare_create(NULL, &c.frame, &c.o, &plan);
+	ret = dlbuf_prepare_create(memory.cpu, &c.frame, &c.o, &plan);
 	CHECK(!ret == !!plan);
 	if (ret)
 		CHECK_CODE(ret, -EINVAL, -EOPNOTSUPP);
@@ -683,5 +742,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	dlbuf_prepare_destroy(plan);
 	scene_free(&c.scene);
+	CHECK(memory_settle() == fds);
 	return 0;
 }

@@ -185,10 +185,10 @@ $(call step,abi@formats+lab): build@gcc
 
 # Without the coverage that guides it a search finds little: clang only.
 $(call step,build@fuzz):
-	$(build) 'WERROR=y SANITIZE_ADDRESS=y SANITIZE_UNDEFINED=y DMABUF_TEST=n' --has clang -- \
+	$(build) 'WERROR=y SANITIZE_ADDRESS=y SANITIZE_UNDEFINED=y COVERAGE=y DMABUF_TEST=n' --has clang -- \
 		CC=clang CFLAGS='-O1 -g -fsanitize=fuzzer-no-link' fuzz
 $(call step,fuzz): build@fuzz
-	$(ktap) -- tests/fuzz/run $(dir)/fuzz
+	$(ktap) --has llvm-cov -- tests/fuzz/run $(dir)/fuzz
 
 # ---------------------------------------------------------------- Python
 

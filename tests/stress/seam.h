@@ -5,19 +5,12 @@
  *
  *   - pthread_mutex_lock(), ioctl(), poll(), ppoll(), close(), read() and write() take a
  *     while now and then, by a generator that seam_seed() sets
- *   - where there is no /dev/udmabuf, memfds stand for dma-bufs and eventfds for
- *     sync_files. DMA_BUF_IOCTL_SYNC, EXPORT and IMPORT_SYNC_FILE, SYNC_IOC_MERGE and
- *     poll() of a dma-buf do what the kernel does with fences; a "kernel" thread signals
- *     the merged ones
+ *   - where there is no /dev/udmabuf, memfds stand for dma-bufs (memfds.h)
  */
 #ifndef STRESS_SEAM_H
 #define STRESS_SEAM_H
 
-#include <stdbool.h>
 #include <stdint.h>
-
-/* No dma-bufs here. */
-extern bool seam_stands_in;
 
 /* Begins; before other threads. */
 void seam_begin(void);
@@ -30,7 +23,5 @@ void seam_sleep(uint64_t ns);
 /* A new fence, not signalled, or -1; seam_signal() takes *node. */
 int seam_fence(int *node, uint32_t *id);
 void seam_signal(int node, uint32_t id);
-/* Fences of dma-bufs and merged fences that have not signalled. */
-unsigned int seam_pending(void);
 
 #endif /* STRESS_SEAM_H */

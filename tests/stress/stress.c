@@ -27,6 +27,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "memfds.h"
 #include "stress.h"
 
 const char *cts_device = "cpu";
@@ -343,7 +344,7 @@ static void device_configure(struct device *d, uint64_t r)
 		n++;
 	snprintf(words, sizeof(words), "%s", kinds[r % n]);
 	word = strstr(words, "memfds");
-	if (word && !seam_stands_in)
+	if (word && !memfds_stand_in)
 		memset(word, '-', strlen("memfds"));	/* no word */
 	setenv(d->machine->words, words, 1);
 	d->control(true)->look = seam_delay;
@@ -381,7 +382,7 @@ static void round_begin(uint64_t seed)
 		round_.buffers[i].fd = u.fd;
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", u.fd);
 		/* The kernel opens no dma-buf again. */
-		round_.buffers[i].ro = seam_stands_in ? open(path, O_RDONLY | O_CLOEXEC) : dup(u.fd);
+		round_.buffers[i].ro = memfds_stand_in ? open(path, O_RDONLY | O_CLOEXEC) : dup(u.fd);
 		REQUIRE(round_.buffers[i].ro >= 0);
 		round_.buffers[i].memfd = u.memfd;
 		round_.buffers[i].value = 0;
@@ -452,7 +453,7 @@ static void round_end(void)
 		close(round_.dispatch);
 		round_.by_hand = false;
 	}
-	SETTLED(!seam_pending());
+	SETTLED(!memfds_pending());
 	for (unsigned int i = 0; i < NBUFFERS; i++) {
 		close(round_.buffers[i].fd);
 		close(round_.buffers[i].ro);
@@ -572,7 +573,7 @@ static void case_run(void *arg)
 	dlbuf_log_set(nobody_reads, NULL, DLBUF_LOG_INFO);
 	seam_begin();
 	/* The bridge's driver is the double, too, or none. */
-	if (seam_stands_in && !strstr(arg, "vulkan"))
+	if (memfds_stand_in && !strstr(arg, "vulkan"))
 		setenv("DLBUF_VULKAN_LIBRARY", "none", 0);
 	getrlimit(RLIMIT_NOFILE, &all_fds);
 	while ((name = strsep(&rest, "+,"))) {

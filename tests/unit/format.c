@@ -367,6 +367,9 @@ TEST(formats_not_found)
 	CHECK(!dlbuf_format_channels(0, 0, DLBUF_CODE_DRM));
 	CHECK(!dlbuf_format_channels(DLBUF_FOURCC('R', 'G', 'B', '3'), 0,
 				     DLBUF_CODE_DRM));
+	for (int space = -1; space < 8; space++)
+		CHECK(!dlbuf_format_channels(DLBUF_FOURCC('N', 'V', '1', '2'), 0, space) ==
+		      (space < DLBUF_CODE_DRM || space > DLBUF_CODE_LIBCAMERA));
 }
 
 KTAP_MAIN()
