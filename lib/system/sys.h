@@ -72,9 +72,13 @@ static inline void cancel_restore(int *state)
 #ifdef CONFIG_FAULT_INJECTION
 /* Returns true if this call has to fail. */
 bool fault_hit(void);
-/* Makes the n-th call from now on fail, once; 0: none. Resets the count. */
+/*
+ * Makes the n-th call that this thread makes from now on fail, once; 0: none. Resets the
+ * count. fault_at_others() counts the calls of all other threads instead, as "dlbuf-events".
+ */
 void fault_at(unsigned long n);
-/* The number of calls since fault_at(). */
+void fault_at_others(unsigned long n);
+/* The number of calls since then. */
 unsigned long fault_count(void);
 #else
 static inline bool fault_hit(void)

@@ -462,12 +462,14 @@ QUEUE_CASE(release_fails, HOST, FINISH)
 	/* The wait that is left when a call before it has failed, whichever that is. */
 	for (int n = 1; n < 20 && !ret; n++) {
 		fail_call(on->calls[FINISH], 0);
+		fake->fail_thread = gettid();
 		fake->fail_at = n;
 		out = 7;
 		ktap_forget();
 		ret = release_to(&out);
 		heal();
 		fake->fail_at = 0;
+		fake->fail_thread = 0;
 		if (!ret && out != -1)
 			until_over(out);
 	}
