@@ -408,7 +408,8 @@ static void hold(void)
 
 /*
  * A host function runs at the loss, of an import that is dropped then; and one that has not
- * begun. OpenCL calls that, too. Neither may touch what is free.
+ * begun. OpenCL calls that, too. Neither may touch what is free. A release does not wait for
+ * the function.
  */
 QUEUE_CASE(lost_while_a_function_runs, ITSELF, LOSES_COPIES)
 {
@@ -425,7 +426,7 @@ QUEUE_CASE(lost_while_a_function_runs, ITSELF, LOSES_COPIES)
 	CHECK_OK(acquire(&later, DLBUF_RW, app.stream, -1));
 	lose(on->losses[0].result);
 	CHECK_ERR(acquire(&later, DLBUF_READ, app.stream, -1), on->losses[0].ret);
-	queue_access_over(queue_memory_of(f.imp));
+	CHECK_ERR(release_to(NULL), on->losses[0].ret);
 	queue_access_over(queue_memory_of(later.imp));
 	import_finish(&later, 0);
 	import_finish(&f, 0);
