@@ -42,14 +42,29 @@ static int begin_again(struct import *imp, uint32_t access,
 		    "times", imp->dev->name, BRACKET_TRIES);
 }
 
+/* The device cannot wait for the fence now: this thread does. */
+__attribute__((noinline))
+static int begin_behind(struct import *imp, uint32_t access, void *stream, int fence,
+			const struct dlbuf_acquire_opts *o)
+{
+	NOT_CANCELLED;
+	int ret = dlbuf_fence_wait(fence, o->deadline_ns);
+
+	if (!ret && !sync_wait_of(o).damaged)
+		ret = fence_check(fence);
+	return ret ? ret : imp->dev->backend->acquire(imp, access, stream, -1);
+}
+
 static inline int begin_now(struct import *imp, uint32_t access, void *stream,
 			    int fence, const struct dlbuf_acquire_opts *o)
 {
 	const struct backend *backend = imp->dev->backend;
 	int ret = backend->acquire(imp, access, stream, fence);
 
-	return ret == -EAGAIN && backend->waits_implicitly ?
-	       begin_again(imp, access, o) : ret;
+	if (ret != -EAGAIN)
+		return ret;
+	return backend->waits_implicitly ? begin_again(imp, access, o) :
+					   begin_behind(imp, access, stream, fence, o);
 }
 
 int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,

@@ -20,6 +20,7 @@
 #include "system/event.h"
 #include "import/host.h"
 #include "queue/queue.h"
+#include "tensor/sync.h"
 
 static inline void nobody_reads(void *data, enum dlbuf_log_level level,
 				const char *text)
@@ -243,7 +244,9 @@ static inline void give_up(struct fixture *f)
 static inline int acquire(struct fixture *f, uint32_t access, void *stream,
 			  int fence)
 {
-	return f->dev->backend->acquire(f->imp, access, stream, fence);
+	static const struct dlbuf_acquire_opts none;
+
+	return sync_begin(f->imp, access, stream, fence, &none);
 }
 
 /* The eventfd or sync_file, or -1. */

@@ -237,16 +237,17 @@ static void *acquire_third(void *arg)
 	return NULL;
 }
 
-/* With two cameras some stream always waits for a fence. */
+/* With two cameras some stream always waits for a fence. A deadline is kept meanwhile. */
 QUEUE_CASE(cameras_do_not_hold_up_frees, SHARED, WAITS)
 {
+	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
 	struct queue_device *q = queue_device_of(f.dev);
 	int in[2] = { pending_fence(), pending_fence() };
 	struct third third = { .fence = pending_fence() };
 	struct fixture gone[10];
 	pthread_t thread;
 	struct app other;
-	bool closing = false;
+	bool closing, gate;
 
 	app_begin(&other, f.dev);
 	for (size_t i = 0; i < ARRAY_SIZE(gone); i++)
@@ -257,14 +258,17 @@ QUEUE_CASE(cameras_do_not_hold_up_frees, SHARED, WAITS)
 	CHECK_OK(acquire(&f, DLBUF_READ, other.stream, in[1]));
 	signal_now(in[0]);
 	/* The driver waits for fences, or no free does. */
-	if (!__atomic_load_n(&f.dev->ndying, __ATOMIC_ACQUIRE))
-		closing = true;
+	gate = __atomic_load_n(&f.dev->ndying, __ATOMIC_ACQUIRE);
+	closing = !gate;
 	while (!closing) {
 		pthread_mutex_lock(&q->gate->lock);
 		closing = q->gate->closing;
 		pthread_mutex_unlock(&q->gate->lock);
 		sched_yield();
 	}
+	if (gate)
+		CHECK_ERR(sync_begin(f.imp, DLBUF_READ, app.stream, third.fence, &past),
+			  -ETIME);
 	REQUIRE(!pthread_create(&thread, NULL, acquire_third, &third));
 	UNTIL(__atomic_load_n(&third.tid, __ATOMIC_ACQUIRE) &&
 	      (__atomic_load_n(&third.done, __ATOMIC_ACQUIRE) || thread_polls(third.tid)));
