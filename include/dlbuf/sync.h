@@ -92,7 +92,8 @@ struct dlbuf_acquire_opts {
  * dlbuf_fence_status(): if it fails later, no call of the tensor tells its error.
  *
  * Not told: a fence of the dma-buf that failed before the call, because the kernel
- * removes fences when they signal. And on the CPU, without a deadline, a fence of a
+ * removes fences when they signal; one that the CPU waited for while no fd was left,
+ * because the kernel tells its error by a sync_file only. And on the CPU, without a deadline, a fence of a
  * dma-buf that did not need a wait in its last 32 acquires: START waits for it, but does
  * not tell its error, and looking at the fences first costs as much as START and END
  * together. An acquire looks at them if it has a deadline, which may be UINT64_MAX; if

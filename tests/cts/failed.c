@@ -970,6 +970,20 @@ static void refuse_threads(void)
 	cts_filter(filter, sizeof(filter) / sizeof(filter[0]));
 }
 
+/* From here on this process gets no fd. */
+static void take_fds(struct rlimit *before)
+{
+	int last = dup(0);
+	struct rlimit few;
+
+	REQUIRE(last >= 0);
+	close(last);
+	REQUIRE(!getrlimit(RLIMIT_NOFILE, before));
+	few = (struct rlimit){ .rlim_cur = last, .rlim_max = before->rlim_max };
+	REQUIRE(!setrlimit(RLIMIT_NOFILE, &few));
+	CHECK_EQ(dup(0), -1);
+}
+
 /* An idle buffer needs nothing with a deadline: no thread, no fd, no memory. */
 static void needs_nothing(void *arg)
 {
@@ -977,9 +991,9 @@ static void needs_nothing(void *arg)
 	DLBUF_OPTS(dlbuf_acquire_opts, later, .deadline_ns = UINT64_MAX);
 	const struct dlbuf_acquire_opts *opts[] = { NULL, &past, &later };
 	static const uint32_t accesses[] = { DLBUF_READ, DLBUF_WRITE, DLBUF_RW };
-	struct rlimit files, few;
+	struct rlimit files;
 	struct started s;
-	int fence, last;
+	int fence;
 
 	open_start(&s, 0);
 	fence = lab_fence(s.lab);
@@ -988,13 +1002,7 @@ static void needs_nothing(void *arg)
 	CHECK_EQ(kernel_import(s.fd, DLBUF_WRITE, fence), 0);
 	CHECK_EQ(lab_signal(s.lab, fence, 0), 0);
 	refuse_threads();
-	last = dup(0);
-	REQUIRE(last >= 0);
-	close(last);
-	REQUIRE(!getrlimit(RLIMIT_NOFILE, &files));
-	few = (struct rlimit){ .rlim_cur = last, .rlim_max = files.rlim_max };
-	REQUIRE(!setrlimit(RLIMIT_NOFILE, &few));
-	CHECK_EQ(dup(0), -1);
+	take_fds(&files);
 	for (int i = 0; i < 9; i++) {
 		CHECK_EQ(KTAP_ALLOCS(dlbuf_acquire(s.t, accesses[i / 3], NULL,
 						   opts[i % 3])), 0);
@@ -1003,6 +1011,52 @@ static void needs_nothing(void *arg)
 	REQUIRE(!setrlimit(RLIMIT_NOFILE, &files));
 	CHECK_EQ(counts(&s).begin, 9);
 	close(fence);
+	close_start(&s);
+}
+
+static void *end_both(void *arg)
+{
+	const int *fds = arg;
+
+	CHECK_EQ(lab_signal(fds[0], fds[1], 0), 0);
+	CHECK_EQ(lab_signal(fds[0], fds[2], 0), 0);
+	return NULL;
+}
+
+/* A busy one waits without an fd of its own. */
+static void no_fd(void *arg)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = PAST);
+	struct rlimit files;
+	struct started s;
+	pthread_t thread;
+	int fds[3];
+
+	open_start(&s, 0);
+	fds[0] = s.lab;
+	for (int i = 1; i < 3; i++) {
+		fds[i] = lab_fence(s.lab);
+		REQUIRE(fds[i] >= 3);
+	}
+	CHECK_EQ(kernel_import(s.fd, DLBUF_WRITE, fds[1]), 0);
+	take_fds(&files);
+	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &opts), -ETIME);
+	CHECK_ERR(dlbuf_acquire_all(&s.t, 1, DLBUF_RW, NULL, &opts), -ETIME);
+	opts.fence = fds[2];
+	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &opts), -ETIME);
+	opts.fence = s.lab;
+	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &opts), -EINVAL);
+	REQUIRE(!pthread_create(&thread, NULL, end_both, fds));
+	opts.deadline_ns = 0;
+	opts.fence = fds[2];
+	CHECK_OK(dlbuf_acquire(s.t, DLBUF_READ, NULL, &opts));
+	CHECK_OK(dlbuf_release(s.t, NULL, NULL));
+	CHECK_OK(dlbuf_acquire(s.t, DLBUF_READ, NULL, NULL));
+	CHECK_OK(dlbuf_release(s.t, NULL, NULL));
+	pthread_join(thread, NULL);
+	REQUIRE(!setrlimit(RLIMIT_NOFILE, &files));
+	close(fds[1]);
+	close(fds[2]);
 	close_start(&s);
 }
 
@@ -1095,6 +1149,7 @@ void cts_cases_failed(void)
 	ktap_case("sync/start/slow", start_slow, NULL);
 	ktap_case("sync/start/needs-nothing", needs_nothing, NULL);
 	ktap_case("sync/start/no-thread", no_thread, NULL);
+	ktap_case("sync/start/no-fd", no_fd, NULL);
 	ktap_case("sync/unmappable", unmappable, NULL);
 	ktap_case("sync/revoked", revoked, NULL);
 }
