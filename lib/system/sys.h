@@ -264,7 +264,7 @@ static inline int sys_pipe(int fds[2])
 /*
  * All waiting happens in sys_poll(). Writing to a closed peer returns EPIPE and raises
  * no SIGPIPE. If a peer closes with unread messages, or connects elsewhere, one call
- * fails with ECONNRESET even if messages are queued. So the call is made again.
+ * fails with ECONNRESET even if messages are queued.
  */
 static inline ssize_t sys_sendmsg(int fd, const struct msghdr *msg)
 {
@@ -276,7 +276,7 @@ static inline ssize_t sys_sendmsg(int fd, const struct msghdr *msg)
 	}
 	do
 		n = sendmsg(fd, msg, MSG_DONTWAIT | MSG_NOSIGNAL);
-	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
+	while (n < 0 && errno == EINTR);
 	return n;
 }
 
@@ -290,7 +290,7 @@ static inline ssize_t sys_recvmsg(int fd, struct msghdr *msg)
 	}
 	do
 		n = recvmsg(fd, msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
+	while (n < 0 && errno == EINTR);
 	return n;
 }
 
