@@ -4,7 +4,11 @@
  *
  * This header declares the same names, numbers and struct layouts as the official
  * dlpack/dlpack.h, so that dlbuf needs no other header. The test suite compares
- * it, field by field, with the official versions 1.0 and 1.3.
+ * it, field by field, with the official versions 1.0, 1.2 and 1.3.
+ *
+ * It also names the codes that DLPack has added since 1.3 without a new version: kDLTPU,
+ * kDLTPUHost, kDLAscend and kDLBcomplex. After an official header these are macros, because
+ * nothing tells whether that header has them. So write kDLTPU, not DLDeviceType::kDLTPU.
  *
  * One program may include both headers. They have the same include guard:
  *   official first   its declarations are used; it must be 1.0 or newer
@@ -29,6 +33,20 @@
 #define DLBUF_HAS_VERSIONED
 /* The official 1.0 declares this name in C++ only. */
 typedef struct DLManagedTensorVersioned DLManagedTensorVersioned;
+#endif
+#if DLPACK_MINOR_VERSION < 4 && !defined(kDLTPU)
+#ifdef __cplusplus
+#define DLBUF_DLPACK_CODE(type, n) (static_cast<type>(n))
+#else
+#define DLBUF_DLPACK_CODE(type, n) ((type)(n))
+#endif
+#define kDLTPU DLBUF_DLPACK_CODE(DLDeviceType, 19)
+#define kDLTPUHost DLBUF_DLPACK_CODE(DLDeviceType, 20)
+#define kDLAscend DLBUF_DLPACK_CODE(DLDeviceType, 21)
+#define kDLBcomplex DLBUF_DLPACK_CODE(DLDataTypeCode, 18U)
+#if DLPACK_MINOR_VERSION < 2
+#define kDLTrn DLBUF_DLPACK_CODE(DLDeviceType, 18)
+#endif
 #endif
 #else
 #define DLPACK_DLPACK_H_
@@ -80,6 +98,9 @@ typedef enum {
 	kDLHexagon = 16,
 	kDLMAIA = 17,
 	kDLTrn = 18,		/* AWS Trainium */
+	kDLTPU = 19,		/* Google TPU */
+	kDLTPUHost = 20,	/* page-locked host memory of a TPU */
+	kDLAscend = 21,		/* Huawei Ascend */
 } DLDeviceType;
 
 /* A device. device_id is 0 for host memory of every kind. */
@@ -108,6 +129,7 @@ typedef enum {
 	kDLFloat6_e2m3fn = 15U,		/* bits is always 6 */
 	kDLFloat6_e3m2fn = 16U,		/* bits is always 6 */
 	kDLFloat4_e2m1fn = 17U,		/* bits is always 4 */
+	kDLBcomplex = 18U,		/* two bfloat16: bits is always 32 */
 } DLDataTypeCode;
 
 /* An element: `lanes` values of `bits` bits each, in native byte order. */

@@ -92,7 +92,8 @@ struct dlbuf_acquire_opts {
  * dlbuf_fence_status(): if it fails later, no call of the tensor tells its error.
  *
  * Not told: a fence of the dma-buf that failed before the call, because the kernel
- * removes fences when they signal. And on the CPU, without a deadline, a fence of a
+ * removes fences when they signal; one that the CPU waited for while no fd was left,
+ * because the kernel tells its error by a sync_file only. And on the CPU, without a deadline, a fence of a
  * dma-buf that did not need a wait in its last 32 acquires: START waits for it, but does
  * not tell its error, and looking at the fences first costs as much as START and END
  * together. An acquire looks at them if it has a deadline, which may be UINT64_MAX; if
@@ -121,11 +122,13 @@ struct dlbuf_acquire_opts {
  * A device that waits by itself ignores the deadline. Nevertheless the call waits on
  * the calling thread
  *	- with the deadline: for work of another device of this process that gives no
- *	  fence (DLBUF_SYNC_EVENT), and on a kernel without sync_file;
- *	- without it: if there is no fd, memory or thread for the device's wait; and on
- *	  CUDA, HIP and Level Zero, if more than eight imports are to be freed and the
- *	  waits that stood when one of them was dropped are over. Drivers wait for all
- *	  streams in a free, so streams begin no other wait until it is done.
+ *	  fence (DLBUF_SYNC_EVENT); on a kernel without sync_file; if the device has to
+ *	  flush its caches by a call; and on CUDA, HIP and Level Zero, if more than
+ *	  eight imports are to be freed and the waits that stood when one of them was
+ *	  dropped are over. Drivers wait for all streams in a free, so streams begin no
+ *	  other wait until it is done. Without a deadline this call then never returns
+ *	  if the calling thread itself signals the fence later;
+ *	- without it: if there is no fd, memory or thread for the device's wait.
  * -EINVAL  not a tensor of dlbuf, access not READ, WRITE or RW, a stream for a
  *          device without streams, bad opts, opts->fence is not a sync_file
  * -EBADF   opts->fence is not open

@@ -486,16 +486,20 @@ static int dequeue(struct dlbuf_camera *cam, struct dlbuf_frame *frame)
 	return 0;
 }
 
-static int late(const struct dlbuf_camera *cam)
+static int late(struct dlbuf_camera *cam)
 {
 	uint32_t held = __atomic_load_n(&cam->held, __ATOMIC_RELAXED);
+	uint64_t frames;
 
+	pthread_mutex_lock(&cam->lock);
+	frames = cam->v4l2.frames;
+	pthread_mutex_unlock(&cam->lock);
 	if (held == cam->info.buffers)
 		return fail(-ETIME, "%s cannot capture: the program, or a receiver "
 			    "of its frames, holds all of its %u buffers: delete or "
 			    "release a frame", cam->node, held);
 	return fail(-ETIME, "%s gave no frame before the deadline, after %llu "
-		    "frames", cam->node, (unsigned long long)cam->v4l2.frames);
+		    "frames", cam->node, (unsigned long long)frames);
 }
 
 int dlbuf_camera_frame(struct dlbuf_camera *cam, uint64_t deadline_ns,

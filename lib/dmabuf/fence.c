@@ -156,10 +156,12 @@ static bool no_room(void)
 int fence_check_file(int fence)
 {
 	struct sync_merge_data merge = { .name = "dlbuf", .fd2 = -1 };
+	struct sync_file_info info = { 0 };
 
 	if (!sys_ioctl(fence, SYNC_IOC_MERGE, &merge))
 		close(merge.fence);
-	else if (errno != ENOENT)
+	/* The kernel asks for an fd first. Without one another ioctl has to tell. */
+	else if (errno != ENOENT && (!no_room() || sys_ioctl(fence, SYNC_IOC_FILE_INFO, &info)))
 		return no_room() ? fail_errno("SYNC_IOC_MERGE") :
 				   not_a_sync_file(fence);
 	return 0;
@@ -439,8 +441,9 @@ int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns,
 		return ret < 0 ? ret : 0;
 	/*
 	 * A sync_file is a snapshot. poll() on the dma-buf looks at all fences
-	 * again at each wake-up, so with a fast producer it may never end. It is
-	 * used only on kernels without the ioctl.
+	 * again at each wake-up, so with a fast producer it may never end, and it
+	 * tells no error. It is used on kernels without the ioctl, and if no fd is
+	 * left for the sync_file.
 	 */
 	fence = export_sync_file(fd, access);
 	if (fence >= 0) {
@@ -449,7 +452,7 @@ int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns,
 		close(fence);
 		if (err)
 			return err;
-	} else if (errno == ENOTTY) {
+	} else if (errno == ENOTTY || no_room()) {
 		ret = ready(fd, events_of(access), deadline_ns);
 	} else {
 		return fail_errno("fd %d: DMA_BUF_IOCTL_EXPORT_SYNC_FILE", fd);

@@ -120,18 +120,51 @@ static int check_frame(const struct detile *d)
 }
 
 /* Writes into a copy would not reach the frame, so they are refused. */
-static int check_opts(struct dlbuf_device *dev, const struct dlbuf_frame *f,
-		      const struct dlbuf_import_opts *o)
+static int check_opts(const struct dlbuf_frame *f, const struct dlbuf_import_opts *o)
 {
 	if (o->access & DLBUF_WRITE)
 		return fail(-EOPNOTSUPP, "the tensors are a copy, and a write does not "
 			    "reach the frame with modifier 0x%016llx: ask for "
 			    "READ", (unsigned long long)f->modifier);
+	return 0;
+}
+
+/* A copy of a frame, before it is made. */
+struct plan {
+	struct detile d;
+	struct dlbuf_frame from;
+	struct buffer_id ids[DLBUF_MAX_PLANES];
+	struct use uses[DLBUF_MAX_PLANES + 1];	/* one is the copy's */
+	uint32_t nuses;
+	uint64_t bytes;
+};
+
+static int make_plan(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
+		     const struct format *format, struct plan *p)
+{
+	int ret;
+
+	p->from = *frame;
+	p->d = (struct detile){ .format = format, .from = &p->from };
 	if (!dev->backend->can_detile)
 		return fail(-EOPNOTSUPP, "device %s cannot read tiled frames, "
 			    "this one has modifier 0x%016llx", dev->name,
-			    (unsigned long long)f->modifier);
-	return 0;
+			    (unsigned long long)frame->modifier);
+	ret = detile_rows(&p->d, dev->copy_align, &p->bytes);
+	if (!ret)
+		ret = check_frame(&p->d);
+	if (!ret)
+		ret = check_planes(&p->d, &p->from, p->ids, p->uses, &p->nuses);
+	return ret ? ret : dev->backend->can_detile(dev, &p->d);
+}
+
+int detile_check(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
+		 const struct format *format)
+{
+	NOT_CANCELLED;
+	struct plan p;
+
+	return make_plan(dev, frame, format, &p);
 }
 
 struct staging {
@@ -278,39 +311,29 @@ int detile_import(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
 	NOT_CANCELLED;
 	DLManagedTensorVersioned *made[DLBUF_MAX_PLANES];
 	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
-	struct buffer_id ids[DLBUF_MAX_PLANES];
-	struct use uses[DLBUF_MAX_PLANES + 1];
-	struct dlbuf_frame from = *frame;
-	struct detile d = { .format = format, .from = &from };
-	uint64_t bytes;
-	uint32_t n, nuses;
+	struct plan p;
+	uint32_t n;
 	int ret;
 
-	ret = check_opts(dev, &from, o);
+	ret = check_opts(frame, o);
 	if (!ret)
-		ret = detile_rows(&d, dev->copy_align, &bytes);
+		ret = make_plan(dev, frame, format, &p);
 	if (!ret)
-		ret = check_frame(&d);
+		ret = frame_layouts(&p.d.to, o, layouts, &n);
 	if (!ret)
-		ret = frame_layouts(&d.to, o, layouts, &n);
+		ret = frame_attach_fence(&p.from);
 	if (!ret)
-		ret = check_planes(&d, &from, ids, uses, &nuses);
-	if (!ret)
-		ret = dev->backend->can_detile(dev, &d);
-	if (!ret)
-		ret = frame_attach_fence(&from);
-	if (!ret)
-		ret = get_staging(dev, bytes, &d.imp);
+		ret = get_staging(dev, p.bytes, &p.d.imp);
 	if (ret)
 		return ret;
 	/* Access of the tensors. It is set again each time that the staging buffer is used. */
-	d.imp->id.access = o->access ? o->access : DLBUF_RW;
-	d.imp->path = DLBUF_PATH_BRIDGE;
-	ret = copy_into(&d, layouts, n, uses, nuses, made);
-	cache_unref(d.imp);
+	p.d.imp->id.access = o->access ? o->access : DLBUF_RW;
+	p.d.imp->path = DLBUF_PATH_BRIDGE;
+	ret = copy_into(&p.d, layouts, n, p.uses, p.nuses, made);
+	cache_unref(p.d.imp);
 	if (ret)
 		return ret;
-	cache_count_copy(&dev->cache, bytes);
+	cache_count_copy(&dev->cache, p.bytes);
 	for (uint32_t i = 0; i < n; i++)
 		tensors[i] = made[i];
 	*ntensors = n;

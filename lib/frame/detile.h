@@ -45,6 +45,10 @@ int detile_import(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
 		  DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
 		  uint32_t *ntensors);
 
+/* Whether the device can copy the frame: 0, or an error, -EOPNOTSUPP if it is the device's. */
+int detile_check(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
+		 const struct format *format);
+
 /*
  * Calls fn with each modifier whose frames of this format the device can copy. These
  * are the modifiers of backend->modifiers().

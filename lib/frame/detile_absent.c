@@ -5,6 +5,13 @@
 
 bool detile_linear;
 
+int detile_check(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
+		 const struct format *format)
+{
+	return fail(-EOPNOTSUPP, "modifier 0x%016llx is not linear, and copies of such frames "
+		    "are not built into this library", (unsigned long long)frame->modifier);
+}
+
 int detile_import(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
 		  const struct format *format,
 		  const struct dlbuf_import_opts *opts,

@@ -696,23 +696,22 @@ static int make_tensor(struct making *m, struct dlbuf_device *dev,
 }
 
 /*
- * Whether the tensors need a copy, and opts allow one. Other errors of the frame are
- * found later. The view BYTES never needs a copy.
+ * Whether the tensors need a copy. Other errors of the frame are found later. The view
+ * BYTES never needs a copy.
  */
-static bool wants_copy(const struct dlbuf_frame *f,
+static bool needs_copy(const struct dlbuf_frame *f,
 		       const struct dlbuf_import_opts *o,
 		       const struct format **format)
 {
 	bool linear;
 
-	if (!(o->flags & DLBUF_IMPORT_MAY_COPY) ||
-	    o->view == DLBUF_VIEW_BYTES || f->modifier == DLBUF_MOD_INVALID)
+	if (o->view == DLBUF_VIEW_BYTES || f->modifier == DLBUF_MOD_INVALID)
 		return false;
 	if (frame_find_format(f, format, &linear)) {
 		forget_failure();
 		return false;
 	}
-	return !linear || detile_linear;
+	return !linear || (detile_linear && o->flags & DLBUF_IMPORT_MAY_COPY);
 }
 
 int frame_tensors(struct dlbuf_device *dev,
@@ -795,12 +794,17 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 	const struct format *format = NULL;
 	struct dlbuf_frame one;
 	int ret, before = 0;
+	bool copies;
 
 	if (f->flags & DLBUF_FRAME_READ_ONLY && o->access & DLBUF_WRITE)
 		return fail(-EACCES, "the frame is read-only: its producer lets others read "
 			    "the buffer too");
-	if (wants_copy(f, o, &format))
+	copies = needs_copy(f, o, &format);
+	if (copies && o->flags & DLBUF_IMPORT_MAY_COPY)
 		return detile_import(dev, f, format, o, tensors, ntensors);
+	/* MAY_COPY is named as a way out only where it is one. */
+	if (copies && detile_check(dev, f, format) == -EOPNOTSUPP)
+		return -EOPNOTSUPP;
 	if (o->view == DLBUF_VIEW_STACKED) {
 		one = *f;
 		ret = frame_one_fd_each(&one);

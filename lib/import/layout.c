@@ -30,7 +30,8 @@ static uint32_t lane_alignment(DLDataType dtype)
 	if (dtype.bits % 8 || !lane || (lane & (lane - 1)))
 		return 1;
 	/* A complex number is aligned as its real part. */
-	return dtype.code == kDLComplex && lane > 1 ? lane / 2 : lane;
+	return (dtype.code == kDLComplex || dtype.code == kDLBcomplex) && lane > 1 ?
+	       lane / 2 : lane;
 }
 
 static int check(const DLTensor *layout, uint32_t *bytes)

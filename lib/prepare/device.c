@@ -225,12 +225,20 @@ static int wait_now(const struct program_run *run, uint64_t deadline_ns, int *be
 	return ret;
 }
 
+static int run_all(const struct dlbuf_prepare *p, const struct program_job *jobs,
+		   uint32_t njobs, int before, int *done)
+{
+	const struct backend *backend = p->dev->backend;
+
+	return jobs->program ? backend->program_run_all(p->dev, jobs, njobs, before, done) :
+			       backend->program_run(p->program, &jobs->run, before, done);
+}
+
 /* Runs jobs after all that is pending. After a failure nothing runs. */
 static int submit(struct dlbuf_prepare *p, const struct program_job *jobs, uint32_t njobs,
 		  struct tensor *const list[], uint32_t n, uint64_t deadline_ns, int *before,
 		  int *done)
 {
-	const struct backend *backend = p->dev->backend;
 	const struct program_run *run = &jobs->run;
 	const struct wait wait = { .fence = -1, .deadline_ns = deadline_ns };
 	struct use uses[ARRAY_SIZE(run->brackets)];
@@ -251,9 +259,15 @@ static int submit(struct dlbuf_prepare *p, const struct program_job *jobs, uint3
 		if (before_any(list[i]))
 			ret = before_told(list[i], ret, false);
 	if (!ret)
-		ret = jobs->program ?
-			backend->program_run_all(p->dev, jobs, njobs, *before, done) :
-			backend->program_run(p->program, run, *before, done);
+		ret = run_all(p, jobs, njobs, *before, done);
+	/* The device cannot wait now: this thread does. */
+	if (ret == -EAGAIN) {
+		ret = dlbuf_fence_wait(*before, deadline_ns);
+		if (!ret)
+			ret = fence_check(*before);
+		if (!ret)
+			ret = run_all(p, jobs, njobs, -1, done);
+	}
 	if (ret && *before != -1) {
 		close(*before);
 		*before = -1;

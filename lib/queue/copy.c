@@ -85,10 +85,8 @@ static int copy_by_gpu(struct queue_memory *m, void *stream, int fence)
 	int ret = queue_work_wait(m, DLBUF_RW, 0);
 
 	/* The bridge's queue cannot wait for a sync_file; the stream can. */
-	if (!ret && !dev->caps.fences_in) {
-		ret = dlbuf_fence_wait(fence, 0);
-		fence = -1;
-	}
+	if (!ret && !dev->caps.fences_in && fence != -1)
+		return -EAGAIN;
 	return ret ? ret : queue_bridge_in(dev, m->buffer, stream, fence);
 }
 

@@ -690,7 +690,7 @@ int queue_wait_fence(struct queue_device *dev, void *stream, int fence);
 /*
  * The same with a function that puts the wait on the stream; the function returns 1
  * if it has waited instead. Blocks while another thread is inside a free, so that no
- * free waits for a fence.
+ * free waits for a fence. -EAGAIN, without an error text: the core has to wait for the fence.
  */
 int queue_wait_by(struct queue_device *dev,
 		  int (*wait)(struct queue_device *dev, void *stream, int fence,

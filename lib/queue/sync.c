@@ -31,13 +31,9 @@ int queue_stream(struct dlbuf_device *base, void *handle, bool ends)
 
 int queue_begin_on(struct queue_memory *m, uint32_t access, void *stream, int fence)
 {
-	int ret;
-
 	/* The flush has to come after the fence's work, and no stream can flush. */
-	if (m->flushes) {
-		ret = dlbuf_fence_wait(fence, 0);
-		return ret ? ret : m->dev->ops->flush(m->dev);
-	}
+	if (m->flushes)
+		return fence == -1 ? m->dev->ops->flush(m->dev) : -EAGAIN;
 	if (m->copied || m->passes)
 		return queue_access_begin(m, access, stream, fence);
 	return m->synced ? queue_cpu_begin(m, access, stream, fence) :

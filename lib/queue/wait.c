@@ -207,12 +207,8 @@ int queue_wait_by(struct queue_device *dev,
 	struct queue_work *work;
 	int ret;
 
-	if (!n) {
-		ret = dlbuf_fence_wait(fence, 0);
-		/* With a buffer its copy is left, which ends by itself. */
-		return ret || !buffer ? ret :
-		       queue_wait_by(dev, wait, stream, -1, buffer);
-	}
+	if (!n)
+		return -EAGAIN;
 	ret = queue_work_get(dev, &work);
 	if (!ret) {
 		ret = wait(dev, stream, fence, buffer);

@@ -476,9 +476,9 @@ int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 		*eventfd = -1;
 	}
 	ret = late ? dev->ops->finish_all(dev) : dev->ops->finish(dev, stream);
+	/* Host functions that run on a lost device keep the memory, and nobody waits for them. */
 	if (ret)
 		queue_set_unsure(dev);
-	queue_wait_dead(dev);
 	if (!work)
 		return ret;
 	work->copies = NULL;

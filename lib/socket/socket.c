@@ -26,6 +26,8 @@
 struct call {
 	int sock;
 	bool wait;		/* block for room, or for a message */
+	bool late;		/* the deadline has passed; one more try is made */
+	unsigned int resets;	/* calls that failed with ECONNRESET */
 	bool shut;		/* the socket is shut down: no more messages will come */
 	uint64_t deadline_ns;	/* as for poll_until() */
 	struct envelope *envelope;	/* or NULL */
@@ -90,6 +92,7 @@ static int opts_check(const struct dlbuf_socket_opts *opts,
 static int call_wait(struct call *c, short events)
 {
 	short end = events == POLLIN ? POLLRDHUP : 0;
+	bool late;
 	int ret = poll_until(c->sock, events | end,
 			     c->wait ? c->deadline_ns : 1);
 
@@ -99,7 +102,9 @@ static int call_wait(struct call *c, short events)
 	if (ret & end && c->shut)
 		return fail(-EPIPE, "socket %d is shut down", c->sock);
 	c->shut = ret & end;
-	if (c->shut || (ret && c->wait))
+	late = c->late;
+	c->late = c->deadline_ns && now_ns() >= c->deadline_ns;
+	if (c->shut || (ret && c->wait && !late))
 		return 0;
 	if (!c->wait)
 		return fail(-EAGAIN, "socket %d: %s", c->sock,
@@ -112,7 +117,7 @@ static int call_wait(struct call *c, short events)
 static int call_failed(const struct call *c, const char *what)
 {
 	/* Types of sockets differ in the errno for a closed peer. */
-	if (errno == EPIPE || errno == ECONNREFUSED)
+	if (errno == EPIPE || errno == ECONNREFUSED || errno == ECONNRESET)
 		return fail(-EPIPE, "socket %d is closed at the other side: %s:"
 			    " %m", c->sock, what);
 	if (errno == ETOOMANYREFS)
@@ -120,6 +125,18 @@ static int call_failed(const struct call *c, const char *what)
 			    "messages that were not received yet have more fds "
 			    "than RLIMIT_NOFILE allows", c->sock, what);
 	return fail_errno("socket %d: %s", c->sock, what);
+}
+
+/* Linux reports a reset once. A peer that makes more of them has this many. */
+#define MOST_RESETS 16
+
+/* After a failed system call: 0 if it may be tried again. */
+static int call_again(struct call *c, short events, const char *what)
+{
+	if (errno == EAGAIN)
+		return call_wait(c, events);
+	return errno == ECONNRESET && c->resets++ < MOST_RESETS ? 0 :
+								  call_failed(c, what);
 }
 
 /* ---------------------------------------------------------------- fds that no child keeps */
@@ -223,8 +240,7 @@ static int send_packet(struct call *c, const struct packet *p, const int fds[],
 		iov[0] = (struct iovec){ c->envelope->data, c->envelope->bytes };
 	attach_fds(&msg, &control, fds, nfds);
 	while (!ret && sys_sendmsg(c->sock, &msg) < 0)
-		ret = errno == EAGAIN ? call_wait(c, POLLOUT) :
-					call_failed(c, "sendmsg()");
+		ret = call_again(c, POLLOUT, "sendmsg()");
 	return ret;
 }
 
@@ -689,9 +705,7 @@ static int receive_packet(struct call *c, struct parcel *p)
 		if (n >= 0)
 			own_lease(c, &msg);
 		pthread_mutex_unlock(&owned.lock);
-		ret = n >= 0 ? 0 :
-		      errno == EAGAIN ? call_wait(c, POLLIN) :
-					call_failed(c, "recvmsg()");
+		ret = n >= 0 ? 0 : call_again(c, POLLIN, "recvmsg()");
 		if (ret)
 			return ret;
 	} while (n < 0);

@@ -37,7 +37,7 @@ static _Thread_local struct error_text *mine;
 static struct {
 	pthread_once_t once;
 	pthread_key_t key;	/* has the text too; its destructor frees it */
-	bool made;
+	bool made, ended;
 	pthread_mutex_t lock;
 	struct error_text *first;
 } threads = {
@@ -76,10 +76,11 @@ static void make_text(void)
 
 	fork_handle(&fork_handler);
 	pthread_once(&threads.once, make_key);
-	s = threads.made ? malloc(sizeof(*s)) : NULL;
+	/* Destructors that run after forget_key() fail with a text, too: nobody frees it. */
+	s = threads.made || threads.ended ? malloc(sizeof(*s)) : NULL;
 	if (!s)
 		return;
-	if (pthread_setspecific(threads.key, s)) {
+	if (threads.made && pthread_setspecific(threads.key, s)) {
 		free(s);
 		return;
 	}
@@ -120,6 +121,7 @@ static void forget_key(void)
 	if (!threads.made)
 		return;
 	threads.made = false;
+	threads.ended = true;
 	pthread_key_delete(threads.key);
 	if (mine)
 		thread_ends(mine);

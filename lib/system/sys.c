@@ -95,11 +95,18 @@ int sys_thread(pthread_t *thread, void *(*fn)(void *), void *data)
 
 #ifdef CONFIG_FAULT_INJECTION
 static unsigned long fault_counter, fault_target;
+static const char *fault_thread;	/* that asked: the address of its `self` */
+static bool fault_others;
+static _Thread_local char self;
 
 bool fault_hit(void)
 {
-	unsigned long n = __atomic_add_fetch(&fault_counter, 1, __ATOMIC_RELAXED);
+	bool other = __atomic_load_n(&fault_thread, __ATOMIC_RELAXED) != &self;
+	unsigned long n;
 
+	if (other != __atomic_load_n(&fault_others, __ATOMIC_RELAXED))
+		return false;
+	n = __atomic_add_fetch(&fault_counter, 1, __ATOMIC_RELAXED);
 	if (n != __atomic_load_n(&fault_target, __ATOMIC_RELAXED))
 		return false;
 	/* For callers that set none. */
@@ -107,10 +114,23 @@ bool fault_hit(void)
 	return true;
 }
 
+static void set_fault(unsigned long n, bool others)
+{
+	__atomic_store_n(&fault_target, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&fault_thread, &self, __ATOMIC_RELAXED);
+	__atomic_store_n(&fault_others, others, __ATOMIC_RELAXED);
+	__atomic_store_n(&fault_counter, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&fault_target, n, __ATOMIC_RELAXED);
+}
+
 void fault_at(unsigned long n)
 {
-	__atomic_store_n(&fault_target, n, __ATOMIC_RELAXED);
-	__atomic_store_n(&fault_counter, 0, __ATOMIC_RELAXED);
+	set_fault(n, false);
+}
+
+void fault_at_others(unsigned long n)
+{
+	set_fault(n, true);
 }
 
 unsigned long fault_count(void)

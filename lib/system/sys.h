@@ -72,9 +72,13 @@ static inline void cancel_restore(int *state)
 #ifdef CONFIG_FAULT_INJECTION
 /* Returns true if this call has to fail. */
 bool fault_hit(void);
-/* Makes the n-th call from now on fail, once; 0: none. Resets the count. */
+/*
+ * Makes the n-th call that this thread makes from now on fail, once; 0: none. Resets the
+ * count. fault_at_others() counts the calls of all other threads instead, as "dlbuf-events".
+ */
 void fault_at(unsigned long n);
-/* The number of calls since fault_at(). */
+void fault_at_others(unsigned long n);
+/* The number of calls since then. */
 unsigned long fault_count(void);
 #else
 static inline bool fault_hit(void)
@@ -260,7 +264,7 @@ static inline int sys_pipe(int fds[2])
 /*
  * All waiting happens in sys_poll(). Writing to a closed peer returns EPIPE and raises
  * no SIGPIPE. If a peer closes with unread messages, or connects elsewhere, one call
- * fails with ECONNRESET even if messages are queued. So the call is made again.
+ * fails with ECONNRESET even if messages are queued.
  */
 static inline ssize_t sys_sendmsg(int fd, const struct msghdr *msg)
 {
@@ -272,7 +276,7 @@ static inline ssize_t sys_sendmsg(int fd, const struct msghdr *msg)
 	}
 	do
 		n = sendmsg(fd, msg, MSG_DONTWAIT | MSG_NOSIGNAL);
-	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
+	while (n < 0 && errno == EINTR);
 	return n;
 }
 
@@ -286,7 +290,7 @@ static inline ssize_t sys_recvmsg(int fd, struct msghdr *msg)
 	}
 	do
 		n = recvmsg(fd, msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
+	while (n < 0 && errno == EINTR);
 	return n;
 }
 

@@ -42,14 +42,29 @@ static int begin_again(struct import *imp, uint32_t access,
 		    "times", imp->dev->name, BRACKET_TRIES);
 }
 
+/* The device cannot wait for the fence now: this thread does. */
+__attribute__((noinline))
+static int begin_behind(struct import *imp, uint32_t access, void *stream, int fence,
+			const struct dlbuf_acquire_opts *o)
+{
+	NOT_CANCELLED;
+	int ret = dlbuf_fence_wait(fence, o->deadline_ns);
+
+	if (!ret && !sync_wait_of(o).damaged)
+		ret = fence_check(fence);
+	return ret ? ret : imp->dev->backend->acquire(imp, access, stream, -1);
+}
+
 static inline int begin_now(struct import *imp, uint32_t access, void *stream,
 			    int fence, const struct dlbuf_acquire_opts *o)
 {
 	const struct backend *backend = imp->dev->backend;
 	int ret = backend->acquire(imp, access, stream, fence);
 
-	return ret == -EAGAIN && backend->waits_implicitly ?
-	       begin_again(imp, access, o) : ret;
+	if (ret != -EAGAIN)
+		return ret;
+	return backend->waits_implicitly ? begin_again(imp, access, o) :
+					   begin_behind(imp, access, stream, fence, o);
 }
 
 int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,
@@ -97,6 +112,31 @@ int before_told(struct tensor *t, int ret, bool damaged)
 	return ret;
 }
 
+int sync_wait(DLManagedTensorVersioned *const tensors[], size_t n,
+	      const struct use *uses, uint32_t nuses, const struct wait *wait,
+	      int *fence)
+{
+	int ret = 0;
+
+	/* Once before the wait, and once for what has failed during it. */
+	for (size_t i = 0; i < n && !ret; i++)
+		if (before_any(tensor_at(tensors, i)))
+			ret = before_check(tensor_at(tensors, i), wait->damaged);
+	if (ret)
+		return ret;
+	ret = pending_before(tensor_at(tensors, 0)->imp->dev, uses, nuses, wait,
+			     fence);
+	for (size_t i = 0; i < n; i++)
+		if (before_any(tensor_at(tensors, i)))
+			ret = before_told(tensor_at(tensors, i), ret,
+					  wait->damaged);
+	if (ret && *fence != -1) {
+		close(*fence);
+		*fence = -1;
+	}
+	return ret;
+}
+
 /*
  * Begins an access that may have to wait for fences. Not inline, so that the usual case
  * of dlbuf_acquire() needs less stack.
@@ -109,20 +149,12 @@ static int begin_after(struct tensor *t, uint32_t access, void *stream,
 	struct import *imp = t->imp;
 	const struct use use = sync_use(imp, access);
 	const struct wait wait = sync_wait_of(o);
-	int fence = -1, ret = 0;
+	int fence = -1, ret;
 
-	/* Once before the wait, and once for what has failed during it. */
-	if (before_any(t))
-		ret = before_check(t, wait.damaged);
-	if (!ret)
-		ret = pending_before(imp->dev, &use, 1, &wait, &fence);
-	if (before_any(t))
-		ret = before_told(t, ret, wait.damaged);
-	if (ret) {
-		if (fence != -1)
-			close(fence);
+	ret = sync_wait(&(DLManagedTensorVersioned *){ &t->versioned }, 1, &use, 1,
+			&wait, &fence);
+	if (ret)
 		return ret;
-	}
 	ret = sync_begin(imp, access, stream, fence, o);
 	if (fence != -1 && (ret || wait.damaged)) {
 		close(fence);
@@ -419,12 +451,8 @@ int dlbuf_acquire_fence(DLManagedTensorVersioned *tensor, uint32_t access,
 	t->by_fence = true;
 	use = sync_use(t->imp, access);
 	do
-		ret = pending_before(t->imp->dev, &use, 1, &wait, &out);
+		ret = sync_wait(&tensor, 1, &use, 1, &wait, &out);
 	while (device_relieve(ret, &tried));
-	if (before_any(t))
-		ret = before_told(t, ret, false);
-	if (ret && out != -1)
-		close(out);
 	if (ret)
 		__atomic_store_n(&t->acquired, 0, __ATOMIC_RELEASE);
 	else

@@ -80,6 +80,14 @@ static inline bool before_any(const struct tensor *t)
 }
 
 /*
+ * pending_before() for n tensors of one device, whose dma-bufs are in `uses`. A fence that
+ * a tensor has to tell and that has failed ends the call before it waits (-EIO).
+ */
+int sync_wait(DLManagedTensorVersioned *const tensors[], size_t n,
+	      const struct use *uses, uint32_t nuses, const struct wait *wait,
+	      int *fence);
+
+/*
  * together.c, for tensors with t->together. together_check() tells whether one call may
  * release n tensors of the bracket (-EINVAL, -EBUSY); `fence` is not NULL if the caller
  * wants a fence. together_release() is tensor_release(): the last tensor ends the

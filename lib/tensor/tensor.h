@@ -79,6 +79,13 @@ static inline int tensor_of(const DLManagedTensorVersioned *dl,
 	return 0;
 }
 
+/* One of several, after tensor_of() has checked it. */
+static inline struct tensor *tensor_at(DLManagedTensorVersioned *const tensors[],
+				       size_t i)
+{
+	return container_of(tensors[i], struct tensor, versioned);
+}
+
 /*
  * dlbuf_import() after its options were checked. access 0: all that the fd allows.
  * paths: PATH_BIT()s and PATHS_BRIEF.

@@ -191,15 +191,7 @@ int dlbuf_pending(DLManagedTensorVersioned *tensor, uint32_t access, int *fd)
 
 /* ---------------------------------------------------------------- several tensors */
 
-static struct tensor *tensor_at(DLManagedTensorVersioned *const tensors[],
-				size_t i)
-{
-	return container_of(tensors[i], struct tensor, versioned);
-}
-
-/* The result of a stream's check, as sync_check_stream() returns it. */
-static int check_all(DLManagedTensorVersioned *const tensors[], size_t n,
-		     void *stream, bool ends)
+static int check_all(DLManagedTensorVersioned *const tensors[], size_t n)
 {
 	struct tensor *t;
 	int ret = 0;
@@ -212,7 +204,7 @@ static int check_all(DLManagedTensorVersioned *const tensors[], size_t n,
 			ret = fail(-EINVAL, "tensor %zu is of another device "
 				   "than tensor 0", i);
 	}
-	return ret ? ret : sync_check_stream(tensor_at(tensors, 0), stream, ends);
+	return ret;
 }
 
 /*
@@ -315,7 +307,6 @@ static void end_groups(const struct job *job)
 /* Waits for the fences of all tensors, as one acquire does for one. */
 static int wait_before(const struct job *job, int *fence)
 {
-	struct dlbuf_device *dev = tensor_at(job->tensors, 0)->imp->dev;
 	const struct wait wait = sync_wait_of(job->opts);
 	struct use few[8] = { 0 }, *uses = few;
 	uint32_t n = 0;
@@ -332,20 +323,9 @@ static int wait_before(const struct job *job, int *fence)
 		if (is_first(job->tensors, i))
 			uses[n++] = sync_use(imp, job->access);
 	}
-	ret = pending_before(dev, uses, n, &wait, fence);
+	ret = sync_wait(job->tensors, job->n, uses, n, &wait, fence);
 	if (uses != few)
 		free(uses);
-	for (size_t i = 0; i < job->n; i++)
-		if (before_any(tensor_at(job->tensors, i)))
-			ret = before_told(tensor_at(job->tensors, i), ret,
-					  wait.damaged);
-	for (size_t i = 0; !ret && *fence != -1 && !wait.damaged && i < job->n;
-	     i++)
-		ret = keep(tensor_at(job->tensors, i), *fence);
-	if (ret && *fence != -1) {
-		close(*fence);
-		*fence = -1;
-	}
 	return ret;
 }
 
@@ -379,9 +359,25 @@ static int begin_some(const struct job *job, size_t *at, int fence)
 	return ret;
 }
 
+/* The access has begun and waits for the fence, whose error the tensor and its lease tell. */
+static int follow(struct tensor *t, int fence)
+{
+	int dup = sys_dup(fence);
+
+	lease_follow(t->lease, fence);
+	if (dup >= 0) {
+		fence_join_at(&t->before, dup);
+		return 0;
+	}
+	/* No fd is left: this thread waits instead. */
+	dlbuf_fence_wait(fence, 0);
+	return fence_check(fence);
+}
+
 /* Begins the brackets, or none of them. */
 static int begin_all(const struct job *job)
 {
+	const bool damaged = sync_wait_of(job->opts).damaged;
 	struct failure failure;
 	int fence = -1, ret = 0;
 	size_t begun = 0;
@@ -393,8 +389,8 @@ static int begin_all(const struct job *job)
 		return ret;
 	while (!ret && begun < job->n)
 		ret = begin_some(job, &begun, fence);
-	for (size_t i = 0; !ret && !sync_wait_of(job->opts).damaged && i < begun; i++)
-		lease_follow(tensor_at(job->tensors, i)->lease, fence);
+	for (size_t i = 0; !ret && fence != -1 && !damaged && i < begun; i++)
+		ret = follow(tensor_at(job->tensors, i), fence);
 	if (fence != -1)
 		close(fence);
 	note_failure(&failure, ret);
@@ -455,18 +451,17 @@ int dlbuf_acquire_all(DLManagedTensorVersioned *const tensors[], size_t n,
 	struct job job;
 	int ret = 0;
 
-	if (opts)
+	/* In the order of dlbuf_acquire(). */
+	if (n)
+		ret = check_all(tensors, n);
+	if (!ret && opts)
 		ret = sync_opts_get(opts, &o);
+	for (size_t i = 0; !ret && i < n; i++)
+		ret = sync_check_access(tensor_at(tensors, i), access);
 	if (!ret && n)
-		ret = check_all(tensors, n, stream, false);
+		ret = sync_check_stream(tensor_at(tensors, 0), stream, false);
 	if (ret < 0 || !n)
 		return ret;
-	for (size_t i = 0; i < n; i++) {
-		int bad = sync_check_access(tensor_at(tensors, i), access);
-
-		if (bad)
-			return bad;
-	}
 	job = (struct job){
 		.tensors = tensors, .n = n, .access = access, .stream = stream,
 		.opts = &o, .ordered = ret != STREAM_UNORDERED,
@@ -683,8 +678,10 @@ int dlbuf_release_all(DLManagedTensorVersioned *const tensors[], size_t n,
 		      void *stream, int *fence)
 {
 	size_t marked = 0;
-	int ret = n ? check_all(tensors, n, stream, true) : 0;
+	int ret = n ? check_all(tensors, n) : 0;
 
+	if (!ret && n)
+		ret = sync_check_stream(tensor_at(tensors, 0), stream, true);
 	if (ret < 0)
 		return ret;
 	for (ret = 0; !ret && marked < n; marked += !ret)

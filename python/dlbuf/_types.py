@@ -37,7 +37,9 @@ class _Enum(_Named, enum.IntEnum):
 
 
 class DLDeviceType(_Enum):
-    """The kind of memory: DLDeviceType of DLPack 1.3, which has no 5 and 6.
+    """The kind of memory: DLDeviceType of DLPack, which has no 5 and 6.
+
+    19 and above are newer than DLPack 1.3, and have no version of their own.
 
     >>> dlbuf.DLDeviceType(7)
     DLDeviceType.VULKAN
@@ -77,10 +79,16 @@ class DLDeviceType(_Enum):
     """memory of a Microsoft MAIA accelerator"""
     TRN = 18
     """memory of an AWS Trainium accelerator"""
+    TPU = 19
+    """memory of a Google TPU"""
+    TPU_HOST = 20
+    """memory of the CPU that is pinned for a TPU"""
+    ASCEND = 21
+    """memory of a Huawei Ascend accelerator"""
 
 
 class DLDataTypeCode(_Enum):
-    """The kind of an element: DLDataTypeCode of DLPack 1.3.
+    """The kind of an element: DLDataTypeCode of DLPack 1.3, and BCOMPLEX.
 
     >>> dlbuf.DLDataTypeCode(2)
     DLDataTypeCode.FLOAT
@@ -122,6 +130,8 @@ class DLDataTypeCode(_Enum):
     """a number of 6 bits: 3 of exponent, 2 of mantissa, no infinity"""
     FLOAT4_E2M1FN = 17
     """a number of 4 bits: 2 of exponent, 1 of mantissa, no infinity"""
+    BCOMPLEX = 18
+    """a real and an imaginary number, each a bfloat"""
 
 
 class Access(_Named, enum.IntFlag):
@@ -528,10 +538,11 @@ _BASES = {
     "opaque": DLDataTypeCode.OPAQUE_HANDLE,
     "bfloat": DLDataTypeCode.BFLOAT,
     "complex": DLDataTypeCode.COMPLEX,
+    "bcomplex": DLDataTypeCode.BCOMPLEX,
 }
 # Those whose name says how many bits they have.
 _WHOLE = {code.name.lower(): code for code in DLDataTypeCode
-          if code >= DLDataTypeCode.FLOAT8_E3M4}
+          if DLDataTypeCode.FLOAT8_E3M4 <= code <= DLDataTypeCode.FLOAT4_E2M1FN}
 _DTYPE = re.compile(r"(?:(bool)|(float[864]_\w+?)|([a-z]+?)(\d+)|"
                     r"code(\d+):(\d+))(?:_?x(\d+))?$")
 # NumPy's short names, of bytes: "u1", "<f4".

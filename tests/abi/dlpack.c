@@ -135,6 +135,15 @@ ASSERT(SAME(__typeof__(DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED),
 	    unsigned long));
 #endif
 
+/* ---------------------------------------------------------------- since 1.3 */
+
+#if !defined(OFFICIAL)
+ASSERT(kDLTPU == 19);
+ASSERT(kDLTPUHost == 20);
+ASSERT(kDLAscend == 21);
+ASSERT(kDLBcomplex == 18);
+#endif
+
 /* ---------------------------------------------------------------- since 1.2 */
 
 #if DLPACK_MINOR_VERSION >= 2

@@ -596,6 +596,140 @@ static void other_pending(void *arg)
 	close_scene(&s, ANY);
 }
 
+/* ---- dlbuf_acquire() and dlbuf_acquire_all() agree, whatever is pending or has failed */
+
+enum { NONE, PENDING, FAILED };
+struct state {
+	int frame, opts;	/* the frame's fence, that of the options: as above */
+	bool other;		/* a writer's fence is pending */
+	bool kept;		/* a fence that dlbuf_pending() reported has failed */
+	bool damaged;
+};
+
+/* Makes the state, asks once, ends what is pending, asks again. n: 0: dlbuf_acquire(). */
+static void ask(const struct state *st, unsigned int n, int *first, int *second)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = PAST,
+		   .flags = st->damaged ? DLBUF_ACQUIRE_DAMAGED : 0);
+	const struct way way = { .all = n > 1 };
+	struct scene s;
+	int fences[2];
+
+	open_scene(&s, st->frame);
+	if (st->frame == FAILED)
+		end_fence(&s, -EIO);
+	for (int i = 0; i < 2; i++) {
+		fences[i] = lab_fence(s.lab);
+		REQUIRE(fences[i] >= 3);
+	}
+	if (st->kept) {
+		DLManagedTensorVersioned *last = s.t[way.all];
+		int fence = lab_fence(s.lab), fd = -1;
+
+		REQUIRE(!kernel_import(s.fd, DLBUF_WRITE, fence));
+		REQUIRE_OK(dlbuf_pending(last, DLBUF_READ, &fd));
+		REQUIRE(!lab_signal(s.lab, fence, -EIO));
+		close(fd);
+		close(fence);
+	}
+	if (st->other)
+		REQUIRE(!kernel_import(s.fd, DLBUF_WRITE, fences[0]));
+	if (st->opts)
+		opts.fence = fences[1];
+	if (st->opts == FAILED)
+		REQUIRE(!lab_signal(s.lab, fences[1], -EIO));
+	*first = n ? dlbuf_acquire_all(s.t, n, DLBUF_READ, NULL, &opts) :
+		     dlbuf_acquire(s.t[0], DLBUF_READ, NULL, &opts);
+	if (*first == -EIO)
+		CHECK_SAYS("ended with error");
+	for (int i = 0; i < 2; i++) {
+		lab_signal(s.lab, fences[i], 0);
+		close(fences[i]);
+	}
+	lab_signal(s.lab, s.fence, 0);
+	if (!*first)
+		CHECK_OK(release_both(&s, n));
+	acquired(&s, 0);
+	opts.fence = 0;
+	*second = n ? dlbuf_acquire_all(s.t, n, DLBUF_READ, NULL, &opts) :
+		      dlbuf_acquire(s.t[0], DLBUF_READ, NULL, &opts);
+	if (!*second)
+		CHECK_OK(release_both(&s, n));
+	close_scene(&s, ANY);
+}
+
+static void same_states(void *arg)
+{
+	for (unsigned int i = 0; i < 3 * 3 * 8; i++) {
+		const struct state st = { i % 3, i / 3 % 3, i / 9 & 1, i / 18 & 1,
+					  i / 36 };
+		/* The fence that was reported is merged with the frame's. */
+		bool failed = st.frame == FAILED || st.opts == FAILED ||
+			      (st.kept && st.frame != PENDING);
+		bool pending = st.other || st.frame == PENDING || st.opts == PENDING;
+		struct dlbuf_device *dev = cts_open();
+		DLBUF_INFO(dlbuf_device_info, info);
+		int want, first[3], second[3];
+
+		CHECK_OK(dlbuf_device_get_info(dev, &info));
+		dlbuf_device_close(dev);
+		want = failed && !st.damaged ? -EIO :
+		       pending && info.acquire != DLBUF_SYNC_FENCE ? -ETIME : 0;
+		for (unsigned int n = 0; n < 3; n++) {
+			ask(&st, n, &first[n], &second[n]);
+			CHECK_MSG(first[n] == want, "frame %d opts %d other %d kept %d "
+				  "damaged %d: %u tensors: %d, not %d", st.frame, st.opts,
+				  st.other, st.kept, st.damaged, n, first[n], want);
+			CHECK_MSG(second[n] == second[0], "frame %d opts %d other %d kept "
+				  "%d damaged %d: %u tensors, then: %d, not %d", st.frame,
+				  st.opts, st.other, st.kept, st.damaged, n, second[n],
+				  second[0]);
+		}
+	}
+}
+
+/* Wrong arguments, one and several at once: the same code and the same text. */
+static void same_arguments(void *arg)
+{
+	struct dlbuf_device *dev = cts_open();
+	int fd = cts_alloc("udmabuf", BYTES), closed = cts_alloc("udmabuf", BYTES);
+	DLBUF_OPTS(dlbuf_import_opts, read, .access = DLBUF_READ);
+	int64_t shape[] = { BYTES };
+	DLTensor layout = LAYOUT8(1, shape);
+	DLManagedTensorVersioned *t = NULL, *list[1];
+
+	REQUIRE_OK(dlbuf_import(dev, fd, &layout, &read, &t));
+	close(closed);
+	for (unsigned int i = 0; i < 64; i++) {
+		DLBUF_OPTS(dlbuf_acquire_opts, opts, .flags = i & 2 ? 1u << 30 : 0,
+			   .fence = i & 4 ? closed : 0);
+		uint32_t access = i & 8 ? 77 : i & 16 ? DLBUF_WRITE : DLBUF_READ;
+		char said[256] = "";
+		int one, all;
+
+		list[0] = i & 1 ? NULL : t;
+		if (i & 32)
+			CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, NULL));
+		one = dlbuf_acquire(list[0], access, NULL, &opts);
+		if (one)
+			snprintf(said, sizeof(said), "%s", dlbuf_last_error());
+		else
+			CHECK_OK(dlbuf_release(t, NULL, NULL));
+		all = dlbuf_acquire_all(list, 1, access, NULL, &opts);
+		CHECK_MSG(all == one, "%u: %d, not %d: %s", i, all, one,
+			  dlbuf_last_error());
+		if (all)
+			CHECK_SAYS(said);
+		else
+			CHECK_OK(dlbuf_release(t, NULL, NULL));
+		if (i & 32)
+			CHECK_OK(dlbuf_release(t, NULL, NULL));
+	}
+	cts_delete(t);
+	dlbuf_device_close(dev);
+	close(fd);
+}
+
 static void *goes_on(void *arg)
 {
 	struct cancelled *c = arg;
@@ -836,6 +970,20 @@ static void refuse_threads(void)
 	cts_filter(filter, sizeof(filter) / sizeof(filter[0]));
 }
 
+/* From here on this process gets no fd. */
+static void take_fds(struct rlimit *before)
+{
+	int last = dup(0);
+	struct rlimit few;
+
+	REQUIRE(last >= 0);
+	close(last);
+	REQUIRE(!getrlimit(RLIMIT_NOFILE, before));
+	few = (struct rlimit){ .rlim_cur = last, .rlim_max = before->rlim_max };
+	REQUIRE(!setrlimit(RLIMIT_NOFILE, &few));
+	CHECK_EQ(dup(0), -1);
+}
+
 /* An idle buffer needs nothing with a deadline: no thread, no fd, no memory. */
 static void needs_nothing(void *arg)
 {
@@ -843,9 +991,9 @@ static void needs_nothing(void *arg)
 	DLBUF_OPTS(dlbuf_acquire_opts, later, .deadline_ns = UINT64_MAX);
 	const struct dlbuf_acquire_opts *opts[] = { NULL, &past, &later };
 	static const uint32_t accesses[] = { DLBUF_READ, DLBUF_WRITE, DLBUF_RW };
-	struct rlimit files, few;
+	struct rlimit files;
 	struct started s;
-	int fence, last;
+	int fence;
 
 	open_start(&s, 0);
 	fence = lab_fence(s.lab);
@@ -854,13 +1002,7 @@ static void needs_nothing(void *arg)
 	CHECK_EQ(kernel_import(s.fd, DLBUF_WRITE, fence), 0);
 	CHECK_EQ(lab_signal(s.lab, fence, 0), 0);
 	refuse_threads();
-	last = dup(0);
-	REQUIRE(last >= 0);
-	close(last);
-	REQUIRE(!getrlimit(RLIMIT_NOFILE, &files));
-	few = (struct rlimit){ .rlim_cur = last, .rlim_max = files.rlim_max };
-	REQUIRE(!setrlimit(RLIMIT_NOFILE, &few));
-	CHECK_EQ(dup(0), -1);
+	take_fds(&files);
 	for (int i = 0; i < 9; i++) {
 		CHECK_EQ(KTAP_ALLOCS(dlbuf_acquire(s.t, accesses[i / 3], NULL,
 						   opts[i % 3])), 0);
@@ -869,6 +1011,52 @@ static void needs_nothing(void *arg)
 	REQUIRE(!setrlimit(RLIMIT_NOFILE, &files));
 	CHECK_EQ(counts(&s).begin, 9);
 	close(fence);
+	close_start(&s);
+}
+
+static void *end_both(void *arg)
+{
+	const int *fds = arg;
+
+	CHECK_EQ(lab_signal(fds[0], fds[1], 0), 0);
+	CHECK_EQ(lab_signal(fds[0], fds[2], 0), 0);
+	return NULL;
+}
+
+/* A busy one waits without an fd of its own. */
+static void no_fd(void *arg)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = PAST);
+	struct rlimit files;
+	struct started s;
+	pthread_t thread;
+	int fds[3];
+
+	open_start(&s, 0);
+	fds[0] = s.lab;
+	for (int i = 1; i < 3; i++) {
+		fds[i] = lab_fence(s.lab);
+		REQUIRE(fds[i] >= 3);
+	}
+	CHECK_EQ(kernel_import(s.fd, DLBUF_WRITE, fds[1]), 0);
+	take_fds(&files);
+	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &opts), -ETIME);
+	CHECK_ERR(dlbuf_acquire_all(&s.t, 1, DLBUF_RW, NULL, &opts), -ETIME);
+	opts.fence = fds[2];
+	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &opts), -ETIME);
+	opts.fence = s.lab;
+	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &opts), -EINVAL);
+	REQUIRE(!pthread_create(&thread, NULL, end_both, fds));
+	opts.deadline_ns = 0;
+	opts.fence = fds[2];
+	CHECK_OK(dlbuf_acquire(s.t, DLBUF_READ, NULL, &opts));
+	CHECK_OK(dlbuf_release(s.t, NULL, NULL));
+	CHECK_OK(dlbuf_acquire(s.t, DLBUF_READ, NULL, NULL));
+	CHECK_OK(dlbuf_release(s.t, NULL, NULL));
+	pthread_join(thread, NULL);
+	REQUIRE(!setrlimit(RLIMIT_NOFILE, &files));
+	close(fds[1]);
+	close(fds[2]);
 	close_start(&s);
 }
 
@@ -945,6 +1133,8 @@ void cts_cases_failed(void)
 	ktap_case("sync/failed/pending", pending, NULL);
 	ktap_case("sync/failed/told-once", told_once, NULL);
 	ktap_case("sync/failed/other-pending", other_pending, NULL);
+	ktap_case("sync/failed/same-states", same_states, NULL);
+	ktap_case("sync/failed/same-arguments", same_arguments, NULL);
 	ktap_case("sync/failed/after-release", after_release, NULL);
 	ktap_case("sync/failed/release-fence", release_fence, NULL);
 	ktap_case("sync/failed/acquire-fence", acquire_fence, NULL);
@@ -959,6 +1149,7 @@ void cts_cases_failed(void)
 	ktap_case("sync/start/slow", start_slow, NULL);
 	ktap_case("sync/start/needs-nothing", needs_nothing, NULL);
 	ktap_case("sync/start/no-thread", no_thread, NULL);
+	ktap_case("sync/start/no-fd", no_fd, NULL);
 	ktap_case("sync/unmappable", unmappable, NULL);
 	ktap_case("sync/revoked", revoked, NULL);
 }

@@ -401,7 +401,7 @@ static void waits_for_others(void *arg)
 			dlbuf_device_close(s.dev);
 		}
 	}
-	CHECK_OK(c.ret);
+	CHECK_EQ(c.ret, 0);
 	UNTIL(fired(&s));
 	s.frame.order = 0;
 	CHECK(is_prepared(&s, 0, &scene_opts));

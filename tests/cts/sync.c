@@ -561,7 +561,7 @@ static void waits(void *arg)
 	CHECK(!__atomic_load_n(&w.acquired, __ATOMIC_ACQUIRE));
 	cts_fence_signal(&f);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
-	CHECK_OK(w.ret);
+	CHECK_EQ(w.ret, 0);
 	CHECK_OK(dlbuf_release(w.t, NULL, NULL));
 	cts_fence_destroy(&f);
 	cts_delete(w.t);
@@ -694,7 +694,7 @@ static void pending_without_ioctls(void *arg)
 	CHECK(!__atomic_load_n(&w.acquired, __ATOMIC_ACQUIRE));
 	cts_fence_signal(&f);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
-	CHECK_OK(w.ret);
+	CHECK_EQ(w.ret, 0);
 	CHECK_OK(dlbuf_fence_wait(later, 0));
 	close(later);
 	CHECK_OK(dlbuf_release(w.t, NULL, NULL));

@@ -117,10 +117,16 @@ typedef void (*ktap_fn)(void *arg);
 #define CHECK(cond)                                                          \
 	ktap_check(__FILE__, __LINE__, !!(cond), "%s", #cond)
 
-/* CHECK() with values in its message: CHECK_MSG(a < b, "a %d, b %d", a, b). */
+/*
+ * CHECK() with values in its message: CHECK_MSG(a < b, "a %d, b %d", a, b). The condition
+ * is evaluated before the values, which may be the error text of a call in it.
+ */
 #define CHECK_MSG(cond, fmt, ...)                                            \
-	ktap_check(__FILE__, __LINE__, !!(cond), "%s: " fmt, #cond,          \
-		   ##__VA_ARGS__)
+	({                                                                   \
+		bool ktap_held = (cond);                                     \
+		ktap_check(__FILE__, __LINE__, ktap_held, "%s: " fmt, #cond, \
+			   ##__VA_ARGS__);                                   \
+	})
 
 /* Integers of any types: -1 and UINT64_MAX differ. */
 #define CHECK_EQ(a, b)                                                       \

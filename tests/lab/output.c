@@ -270,7 +270,7 @@ static void waits(void *arg)
 		cts_fence_signal(&fence);
 		if (!complete)
 			CHECK_EQ(pthread_join(thread, NULL), 0);
-		CHECK_OK(w.ret);
+		CHECK_EQ(w.ret, 0);
 		cts_fence_destroy(&fence);
 	}
 }

@@ -722,7 +722,7 @@ static int op_fail(const uint32_t *r)
 		return 0;
 #ifdef CONFIG_FAULT_INJECTION
 	if (r[1] % 2)
-		fault_at(1 + r[2] % 40);
+		(r[1] % 4 == 1 ? fault_at : fault_at_others)(1 + r[2] % 40);
 #endif
 	(void)d;
 	return 0;

@@ -8,6 +8,7 @@
 #include <dlbuf/tensor.h>
 
 #include "system/internal.h"
+#include "system/sys.h"
 
 TEST(no_failure_no_sentence)
 {
@@ -277,5 +278,35 @@ TEST(codes_are_printable)
 	CHECK_STR(code_text(0).s, "0x00000000 '....'");
 	CHECK_STR(code_text(0xffffffff).s, "0xffffffff '....'");
 }
+
+#ifdef CONFIG_FAULT_INJECTION
+static void *allocate(void *arg)
+{
+	void *p = sys_calloc(1, 1);
+
+	*(bool *)arg = p;
+	free(p);
+	return NULL;
+}
+
+/* A fault is of the thread that asks for it, or of the others, whoever calls first. */
+TEST(faults_belong_to_a_thread)
+{
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	for (int others = 0; others < 2; others++) {
+		bool here = false, there = false;
+		pthread_t thread;
+
+		(others ? fault_at_others : fault_at)(1);
+		REQUIRE(!pthread_create(&thread, NULL, allocate, &there));
+		pthread_join(thread, NULL);
+		allocate(&here);
+		CHECK_EQ(here, others);
+		CHECK_EQ(there, !others);
+		CHECK_EQ(fault_count(), 1);
+		fault_at(0);
+	}
+}
+#endif
 
 KTAP_MAIN()

@@ -164,6 +164,10 @@ static const struct row rows[] = {
 	  { kDLComplex, 64, 1 }, 4, 0, 4, 20 },
 	{ "complex64 at half a half", 1, { 2 }, false, { 0 },
 	  { kDLComplex, 64, 1 }, 2, -EINVAL, 0, 0 },
+	{ "bcomplex is aligned as its halves", 1, { 2 }, false, { 0 },
+	  { kDLBcomplex, 32, 1 }, 2, 0, 2, 10 },
+	{ "bcomplex at half a half", 1, { 2 }, false, { 0 },
+	  { kDLBcomplex, 32, 1 }, 1, -EINVAL, 0, 0 },
 	{ "complex128", 1, { 1 }, false, { 0 }, { kDLComplex, 128, 1 }, 8, 0,
 	  8, 24 },
 	{ "an unaligned offset in an empty layout", 1, { 0 }, false, { 0 },
@@ -306,7 +310,7 @@ TEST(says_what_is_wrong)
 TEST(every_dtype)
 {
 	static const uint8_t codes[] = { kDLInt, kDLFloat, kDLComplex, kDLBool,
-					 kDLFloat4_e2m1fn };
+					 kDLFloat4_e2m1fn, kDLBcomplex };
 	static const uint16_t lanes[] = { 0, 1, 2, 3, 4, 8, 16, 65535 };
 	static const uint64_t offsets[] = { 0, 1, 2, 4, 6, 8, 12, 16 };
 	unsigned int wrong = 0;
@@ -325,7 +329,7 @@ TEST(every_dtype)
 		for (int b = 8; b <= 128; b *= 2)
 			if (bits == b)
 				align = b / 8;
-		if (codes[c] == kDLComplex && align > 1)
+		if ((codes[c] == kDLComplex || codes[c] == kDLBcomplex) && align > 1)
 			align /= 2;
 		if (!bits || !lanes[l])
 			want = -EINVAL;

@@ -421,6 +421,13 @@ TEST(empty_packets)
 }
 
 static struct peers *sends_and_leaves;
+static int always;	/* each call fails with this errno; 0: none does */
+
+ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	errno = always;
+	return always ? -1 : syscall(SYS_sendmsg, fd, msg, flags);
+}
 
 /*
  * Linux's recvmsg() looks for a packet first and for the other end second. A sender that
@@ -430,8 +437,10 @@ static struct peers *sends_and_leaves;
 ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 {
 	struct peers *p = sends_and_leaves;
-	ssize_t n = syscall(SYS_recvmsg, fd, msg, flags);
+	ssize_t n;
 
+	errno = always;
+	n = always ? -1 : syscall(SYS_recvmsg, fd, msg, flags);
 	if (n < 0 && errno == EAGAIN && p) {
 		struct packet packet = tensors_packet(1);
 		int memory = memfd();
@@ -454,6 +463,33 @@ TEST(sent_and_closed_at_once)
 	CHECK_ERR(receive(&p, 0, 0), -EBADF);
 	CHECK_ERR(receive(&p, 0, 0), -EPIPE);
 	peers_close(&p);
+}
+
+/* A peer that resets again and again, and other readers that are always faster. */
+TEST(a_call_that_always_fails_ends)
+{
+	static const struct { int errno_, sends, waits, receives; } cases[] = {
+		{ ECONNRESET, -EPIPE, -EPIPE, -EPIPE },
+		{ EAGAIN, -EAGAIN, -ETIME, -ETIME },
+	};
+	DLBUF_OPTS(dlbuf_socket_opts, dont, .flags = DLBUF_SOCKET_DONTWAIT);
+	DLBUF_OPTS(dlbuf_socket_opts, past, .deadline_ns = 1);
+	struct packet packet = tensors_packet(1);
+	struct dlbuf_frame f = a_frame(picture);
+	int fd AUTO_FD = memfd();
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct peers p = peers_open(SOCK_SEQPACKET);
+
+		raw_send(p.them, packet.data, packet.bytes, &fd, 1);
+		always = cases[i].errno_;
+		CHECK_ERR(dlbuf_send_frame(p.us, &f, &dont), cases[i].sends);
+		CHECK_ERR(dlbuf_send_frame(p.us, &f, &past), cases[i].waits);
+		CHECK_ERR(receive(&p, 0, 1), cases[i].receives);
+		always = 0;
+		CHECK_ERR(receive(&p, 0, 1), -EBADF);
+		peers_close(&p);
+	}
 }
 
 /* poll() says POLLIN then, and recvmsg() EAGAIN, for ever. */

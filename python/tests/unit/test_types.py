@@ -28,6 +28,7 @@ def test_enums_are_those_of_dlpack_1_3():
     ("opaque64", (3, 64, 1)), ("uint8x4", (1, 8, 4)),
     ("float8_e4m3fn", (10, 8, 1)), ("float8_e4m3b11fnuz", (9, 8, 1)),
     ("float6_e3m2fn", (16, 6, 1)), ("float4_e2m1fnx2", (17, 4, 2)),
+    ("bcomplex32", (18, 32, 1)),
 ])
 def test_dtypes(name, numbers):
     assert _types.parse_dtype(name) == numbers

@@ -5,13 +5,15 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 /* What a test sets first, and then what the double saw. */
 #define DRIVER_FIELDS							\
 	const char *failing;	/* this function returns .result */	\
 	int result;							\
 	unsigned int spared;	/* so many calls of it before */	\
-	unsigned long fail_at;	/* the n-th call from now does */	\
+	unsigned long fail_at;	/* the n-th call from now does ... */	\
+	pid_t fail_thread;	/* ... of this thread; 0: of all */	\
 	_Atomic(int) lost;	/* what all calls return from now on */	\
 	void (*lose)(int result);	/* loses the device, or NULL */	\
 	bool strict;		/* the first wrong call is the last */	\

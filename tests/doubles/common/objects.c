@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "objects.h"
 
@@ -49,7 +50,8 @@ bool call_begin(const char *name)
 		pthread_cond_broadcast(&changed);
 	if (in_host_function)
 		return false;
-	if (driver->fail_at && !--driver->fail_at)
+	if (driver->fail_at && (!driver->fail_thread || driver->fail_thread == gettid()) &&
+	    !--driver->fail_at)
 		return true;
 	failing = __atomic_load_n(&driver->failing, __ATOMIC_ACQUIRE);
 	if (!failing || strcmp(failing, name))

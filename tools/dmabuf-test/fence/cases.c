@@ -74,18 +74,28 @@ static bool expect(struct fence_run *r, bool held, const char *fmt, ...)
 	return false;
 }
 
-/* A call of dlbuf's, which returned ret and should have returned want. */
-static bool returned(struct fence_run *r, const char *call, int ret, int want)
+/*
+ * A call of dlbuf's, which returned ret and should have returned want; `sentence` is its
+ * error text, of the thread that called.
+ */
+static bool returned_on(struct fence_run *r, const char *call, int ret,
+			const char *sentence, int want)
 {
 	if (ret == want)
-		return expect(r, !ret || dlbuf_last_error()[0],
+		return expect(r, !ret || sentence[0],
 			      "%s: %s, without an error text", call,
 			      strerrorname_np(-ret));
 	if (!want)
-		return expect(r, false, "%s: %s", call, dlbuf_last_error());
+		return expect(r, false, "%s: %s", call, sentence);
 	return expect(r, false, "%s: %s, not %s", call,
 		      ret ? strerrorname_np(-ret) : "0",
 		      strerrorname_np(-want));
+}
+
+/* On this thread. */
+static bool returned(struct fence_run *r, const char *call, int ret, int want)
+{
+	return returned_on(r, call, ret, dlbuf_last_error(), want);
 }
 
 __attribute__((format(printf, 2, 3)))
@@ -775,7 +785,7 @@ static void interrupted_case(struct fence_run *r, const struct fence_case *c)
 static void tells(struct fence_run *r, const char *call, int ret,
 		  const char *sentence, int want)
 {
-	if (returned(r, call, ret, want) && want)
+	if (returned_on(r, call, ret, sentence, want) && want)
 		expect(r, strstr(sentence, "ended with error"), "%s: %s, and "
 		       "not that a fence ended with an error", call, sentence);
 }
@@ -828,6 +838,7 @@ static void held_case(struct fence_run *r, const struct fence_case *c)
 		DLBUF_OPTS(dlbuf_acquire_opts, opts, .flags = ends[i].flags);
 		struct fence *f = c->fences ? put_failing(r, c->fences) :
 					      make_failing(r);
+		int ret;
 
 		if (!f)
 			return;
@@ -841,9 +852,9 @@ static void held_case(struct fence_run *r, const struct fence_case *c)
 		/* A fence that has failed is known later only if the options have it. */
 		if (c->fences)
 			continue;
-		tells(r, "dlbuf_acquire() after the fence",
-		      dlbuf_acquire(r->t, c->access, NULL, &opts),
-		      dlbuf_last_error(), ends[i].flags ? 0 : ends[i].error);
+		ret = dlbuf_acquire(r->t, c->access, NULL, &opts);
+		tells(r, "dlbuf_acquire() after the fence", ret, dlbuf_last_error(),
+		      ends[i].flags ? 0 : ends[i].error);
 		if (!ends[i].error || ends[i].flags)
 			end_access(r);
 	}
