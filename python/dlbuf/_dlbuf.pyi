@@ -240,7 +240,13 @@ class Tensor:
     @property
     def is_copied(self) -> bool:
         """Whether the memory is a copy: of another producer's memory, or of the
-        dma-buf on the paths "bridge" and "copy"."""
+        dma-buf on the paths "bridge" and "copy". It is not DLPack's flag of this name,
+        which promises a single owner: only a capsule of __dlpack__(copy=True) has that.
+
+        >>> t = dlbuf.from_dlpack(b"abc")
+        >>> t.is_copied, t.copy().is_copied, t.copy().share().is_copied
+        (False, True, True)
+        """
     @property
     def closed(self) -> bool:
         """Whether close() was called."""

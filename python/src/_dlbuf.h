@@ -211,7 +211,7 @@ struct source {
 	unsigned int refs;			/* atomic */
 	void (*release)(struct source *src);	/* may lack the GIL */
 	DLTensor dl;				/* points into dims */
-	uint64_t flags;
+	uint64_t flags;				/* without those of a later DLPack */
 	struct hold *hold;			/* of the owner, or NULL */
 	union {
 		DLManagedTensorVersioned *versioned[2];
@@ -241,7 +241,8 @@ struct source *source_versioned(DLManagedTensorVersioned *tensor,
 				DLManagedTensorVersioned *keep);
 /*
  * A tensor over it with the dimensions of dl, its own or another tensor's over
- * it, and a reference of its own; NULL with an exception.
+ * it, and a reference of its own; NULL with an exception. It has no IS_COPIED,
+ * which promises a single owner, and src may have several.
  */
 DLManagedTensorVersioned *source_export(struct source *src, const DLTensor *dl);
 

@@ -112,8 +112,7 @@ static void copy_dim(char *to, const char *from, const DLTensor *dl, int dim,
 static DLManagedTensorVersioned *copy_of(DLManagedTensorVersioned *from)
 {
 	const DLTensor *dl = &from->dl_tensor;
-	uint64_t flags = (from->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED)
-			 | DLPACK_FLAG_BITMASK_IS_COPIED;
+	uint64_t flags = from->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
 	DLManagedTensorVersioned *ret = NULL;
 	struct source *src = NULL;
 
@@ -134,6 +133,9 @@ static DLManagedTensorVersioned *copy_of(DLManagedTensorVersioned *from)
 		ret = source_export(src, &src->dl);
 		source_unref(src);
 	}
+	/* Nobody else has this memory. */
+	if (ret)
+		ret->flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
 	return ret;
 }
 
@@ -185,7 +187,6 @@ static int on_cpu(struct tensor *t, uint32_t access,
 	src = source_versioned(dl, keep);
 	if (!src)
 		return -1;
-	src->flags |= keep->flags & DLPACK_FLAG_BITMASK_IS_COPIED;
 	*out = source_export(src, &src->dl);
 	source_unref(src);
 	return *out ? 0 : -1;

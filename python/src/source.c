@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define KNOWN_FLAGS (DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_COPIED | \
+		     DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED)
+
 struct exported {
 	DLManagedTensorVersioned dl;
 	struct source *src;
@@ -83,7 +86,7 @@ struct source *source_create(const DLTensor *dl, uint64_t flags,
 	}
 	src->refs = 1;
 	src->release = release;
-	src->flags = flags;
+	src->flags = flags & KNOWN_FLAGS;
 	src->dl = *dl;
 	shape = src->dims;
 	strides = src->dims + dl->ndim;
@@ -121,6 +124,7 @@ static void delete_exported(DLManagedTensorVersioned *self)
 
 DLManagedTensorVersioned *source_export(struct source *src, const DLTensor *dl)
 {
+	const uint64_t padded = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
 	size_t bytes = dl->ndim * sizeof(int64_t);
 	struct exported *e = calloc(1, sizeof(*e) + 2 * bytes);
 
@@ -133,7 +137,8 @@ DLManagedTensorVersioned *source_export(struct source *src, const DLTensor *dl)
 	e->dl = (DLManagedTensorVersioned){
 		.version = { DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION },
 		.deleter = delete_exported,
-		.flags = src->flags,
+		.flags = src->flags & (DLPACK_FLAG_BITMASK_READ_ONLY |
+				       (dl->dtype.bits < 8 ? padded : 0)),
 		.dl_tensor = *dl,
 	};
 	if (dl->ndim) {

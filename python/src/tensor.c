@@ -439,9 +439,10 @@ bool tensor_is_copy(struct tensor *t)
 {
 	struct dlbuf_tensor_info info = { .size = sizeof(info) };
 
-	return t->dl->flags & DLPACK_FLAG_BITMASK_IS_COPIED ||
-	       (!t->src && !dlbuf_tensor_get_info(t->dl, &info) &&
-		info.path >= DLBUF_PATH_BRIDGE);
+	if (t->src)
+		return t->src->flags & DLPACK_FLAG_BITMASK_IS_COPIED;
+	return !dlbuf_tensor_get_info(t->dl, &info) &&
+	       info.path >= DLBUF_PATH_BRIDGE;
 }
 
 static PyObject *get_is_copied(PyObject *self, void *closure)
