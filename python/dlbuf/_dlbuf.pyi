@@ -225,7 +225,11 @@ class Tensor:
         """How many elements the tensor has: the product of shape."""
     @property
     def nbytes(self) -> int:
-        """How many bytes the elements have, without gaps between them."""
+        """How many bytes the elements have, without gaps between them.
+
+        >>> dlbuf.alloc((2, 3), "uint16").nbytes
+        12
+        """
     @property
     def data(self) -> int:
         """DLTensor.data: the address of the first element on a device with
@@ -565,7 +569,9 @@ class Tensor:
         Unless the tensor is acquired, the call waits for the fences on the CPU,
         and stream waits on a GPU. The access ends when the consumer deletes the
         capsule's tensor. Raises BufferError where the wishes cannot be
-        fulfilled.
+        fulfilled, and for what a consumer of max_version cannot be told: None is older
+        than 1.0, which has read_only, and than 1.1, which has padded elements of less
+        than a byte.
         """
     def __dlpack_device__(self) -> tuple[int, int]:
         """Returns DLPack's (device type, device number) of the memory."""

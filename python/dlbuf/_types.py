@@ -532,6 +532,8 @@ _BASES = {
 # Those whose name says how many bits they have.
 _WHOLE = {code.name.lower(): code for code in DLDataTypeCode
           if code >= DLDataTypeCode.FLOAT8_E3M4}
+_OWN_BITS: dict[int, int] = {
+    DLDataTypeCode.BOOL: 8, **{code: int(name[5]) for name, code in _WHOLE.items()}}
 _DTYPE = re.compile(r"(?:(bool)|(float[864]_\w+?)|([a-z]+?)(\d+)|"
                     r"code(\d+):(\d+))(?:_?x(\d+))?$")
 # NumPy's short names, of bytes: "u1", "<f4".
@@ -556,8 +558,9 @@ def _no_dtype(x: object) -> InvalidError:
 
 
 def _checked(code: int, bits: int, lanes: int) -> tuple[int, int, int]:
-    """DLPack's struct has 8, 8 and 16 bits for them."""
-    if not (0 <= code < 256 and 0 < bits < 256 and 0 < lanes < 65536):
+    """DLPack's struct has 8, 8 and 16 bits for them, and some codes have one size."""
+    if (not (0 <= code < 256 and 0 < bits < 256 and 0 < lanes < 65536) or
+            bits != _OWN_BITS.get(code, bits)):
         raise InvalidError(_EINVAL, f"DLPack has no dtype of code {code}, {bits} "
                            f"bits, {lanes} lanes")
     return int(code), int(bits), int(lanes)
@@ -585,7 +588,7 @@ def _parse(name: str) -> tuple[int, int, int]:
         if m[1]:
             return _checked(DLDataTypeCode.BOOL, 8, lanes)
         if m[2] in _WHOLE:
-            return _checked(_WHOLE[m[2]], int(name[5]), lanes)
+            return _checked(_WHOLE[m[2]], _OWN_BITS[_WHOLE[m[2]]], lanes)
         if m[3] in _BASES:
             return _checked(_BASES[m[3]], int(m[4]), lanes)
         if m[5]:
@@ -768,10 +771,10 @@ def dtype(x: Any, /) -> DType:
 
 def _name(code: int, bits: int, lanes: int) -> str:
     suffix = f"x{lanes}" if lanes != 1 else ""
-    if code == DLDataTypeCode.BOOL and bits == 8:
+    if code == DLDataTypeCode.BOOL:
         return "bool" + suffix
     for name, value in _WHOLE.items():
-        if value == code and bits == int(name[5]):
+        if value == code:
             return name + suffix
     for name, value in _BASES.items():
         if value == code:

@@ -295,7 +295,11 @@ int tensor_share_ordered(struct tensor *t, uint32_t access, void *stream,
 			 bool wait, DLManagedTensorVersioned **out);
 /* Memory that something was copied into: of the device or of ours. */
 bool tensor_is_copy(struct tensor *t);
+/* Each element begins at a byte: its bits fill bytes, or are padded to some. */
+bool tensor_is_whole(const struct tensor *t);
 void delete_versioned(DLManagedTensorVersioned *dl);
+/* The exception that is set is kept from a deleter, which may be of Python. */
+void delete_after_error(DLManagedTensorVersioned *dl);
 PyObject *from_fd(PyObject *module, PyObject *const *args, Py_ssize_t n,
 		  PyObject *kwnames);
 PyObject *alloc(PyObject *module, PyObject *args);

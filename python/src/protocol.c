@@ -116,7 +116,7 @@ static DLManagedTensorVersioned *copy_of(DLManagedTensorVersioned *from)
 	DLManagedTensorVersioned *ret = NULL;
 	struct source *src = NULL;
 
-	if ((dl->dtype.bits * dl->dtype.lanes) % 8) {
+	if ((dl->dtype.bits * dl->dtype.lanes) % 8 && !flags) {
 		delete_versioned(from);
 		raise_errno(EOPNOTSUPP, "elements that are not whole bytes are "
 			    "not copied");
@@ -260,42 +260,48 @@ static PyObject *legacy_capsule_of(DLManagedTensorVersioned *dl)
 	return capsule;
 }
 
-static int parse_pair(PyObject *obj, const char *what, int *a, int *b)
+/* Leaves TypeError or OverflowError for bad_argument(). */
+static int parse_int(PyObject *obj, int *n)
 {
-	static const char want[] = "a pair of integers";
-	PyObject *tuple, *first, *second;
+	PyObject *index = PyNumber_Index(obj);
+	long value = index ? PyLong_AsLong(index) : -1;
+
+	Py_XDECREF(index);
+	if (value == -1 && PyErr_Occurred())
+		return -1;
+	*n = (int)value;
+	if (*n == value)
+		return 0;
+	PyErr_SetNone(PyExc_OverflowError);
+	return -1;
+}
+
+/* A number, or an enum that is no IntEnum and has its number in value. */
+static int parse_enum(PyObject *obj, int *n)
+{
+	PyObject *value;
+	int ret;
+
+	if (PyIndex_Check(obj) || !PyObject_HasAttrString(obj, "value"))
+		return parse_int(obj, n);
+	value = PyObject_GetAttrString(obj, "value");
+	ret = value ? parse_int(value, n) : -1;
+	Py_XDECREF(value);
+	return ret;
+}
+
+static int parse_pair(PyObject *obj, const char *what, int pair[2])
+{
+	static const char want[] = "a pair of integers of 32 bits";
+	PyObject *tuple = PySequence_Tuple(obj);
 	int ret = -1;
 
-	if (PyTuple_CheckExact(obj) && PyTuple_Size(obj) == 2 &&
-	    PyLong_CheckExact(PyTuple_GetItem(obj, 0)) &&
-	    PyLong_CheckExact(PyTuple_GetItem(obj, 1))) {
-		*a = (int)PyLong_AsLong(PyTuple_GetItem(obj, 0));
-		*b = (int)PyLong_AsLong(PyTuple_GetItem(obj, 1));
-		return PyErr_Occurred() ? bad_argument(obj, what, want) : 0;
-	}
-	tuple = PySequence_Tuple(obj);
-	if (!tuple)
-		return bad_argument(obj, what, want);
-	if (PyTuple_Size(tuple) != 2) {
-		PyErr_Format(PyExc_TypeError, "%s is %s", what, want);
-	} else {
-		/* An enum that is not an IntEnum has its number in value. */
-		first = PyTuple_GetItem(tuple, 0);
-		if (PyIndex_Check(first))
-			Py_INCREF(first);
-		else
-			first = PyObject_GetAttrString(first, "value");
-		second = PyTuple_GetItem(tuple, 1);
-		if (first) {
-			*a = (int)PyLong_AsLong(first);
-			*b = (int)PyLong_AsLong(second);
-			ret = PyErr_Occurred() ?
-			      bad_argument(obj, what, want) : 0;
-			Py_DECREF(first);
-		}
-	}
-	Py_DECREF(tuple);
-	return ret;
+	if (tuple && PyTuple_Size(tuple) != 2)
+		PyErr_SetNone(PyExc_TypeError);
+	else if (tuple && !parse_enum(PyTuple_GetItem(tuple, 0), &pair[0]))
+		ret = parse_int(PyTuple_GetItem(tuple, 1), &pair[1]);
+	Py_XDECREF(tuple);
+	return ret ? bad_argument(obj, what, want) : 0;
 }
 
 /*
@@ -314,7 +320,23 @@ static int check_unordered(struct tensor *t)
 			   "stream: -1 is none");
 }
 
-static PyObject *do_dlpack(struct tensor *t, PyObject *stream_obj, bool legacy,
+/* Refuses what a consumer of that version of DLPack cannot be told. */
+static int check_version(const DLManagedTensorVersioned *dl, const int version[2])
+{
+	const int major = version[0], minor = version[1];
+
+	if (major < 1 && dl->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
+		return raise_errno(EOPNOTSUPP, "the tensor is read-only, which a "
+				   "consumer of DLPack before 1.0 cannot be told");
+	if ((major < 1 || (major == 1 && minor < 1)) &&
+	    dl->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED)
+		return raise_errno(EOPNOTSUPP, "each element of %d bits has a byte of its "
+				   "own, which a consumer of DLPack before 1.1 cannot "
+				   "be told", dl->dl_tensor.dtype.bits);
+	return 0;
+}
+
+static PyObject *do_dlpack(struct tensor *t, PyObject *stream_obj, const int version[2],
 			   bool to_cpu, bool copy)
 {
 	uint32_t access = copy ? DLBUF_READ : 0;
@@ -350,15 +372,11 @@ static PyObject *do_dlpack(struct tensor *t, PyObject *stream_obj, bool legacy,
 		if (!dl)
 			return NULL;
 	}
-	if (!legacy)
-		return capsule_of(dl);
-	if (dl->flags & DLPACK_FLAG_BITMASK_READ_ONLY) {
-		delete_versioned(dl);
-		raise_errno(EOPNOTSUPP, "the tensor is read-only, which a "
-			    "consumer of DLPack before 1.0 cannot be told");
+	if (check_version(dl, version)) {
+		delete_after_error(dl);
 		return NULL;
 	}
-	return legacy_capsule_of(dl);
+	return version[0] < 1 ? legacy_capsule_of(dl) : capsule_of(dl);
 }
 
 static void refuse_device(DLDevice own, DLDevice wanted)
@@ -388,7 +406,7 @@ PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n,
 {
 	PyObject *given[DLPACK_ARGS], *version, *device, *copy;
 	struct tensor *t = (struct tensor *)self;
-	int major = 0, minor = 0, type = 0, id = 0, want_copy = 0;
+	int max_version[2] = { 0 }, where[2] = { 0 }, want_copy = 0;
 	DLDevice own;
 	PyObject *ret;
 
@@ -398,7 +416,7 @@ PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n,
 	device = given[DL_DEVICE];
 	copy = given[COPY];
 	if (version && version != Py_None &&
-	    parse_pair(version, "max_version", &major, &minor))
+	    parse_pair(version, "max_version", max_version))
 		return NULL;
 	if (copy && copy != Py_None) {
 		want_copy = PyObject_IsTrue(copy);
@@ -406,20 +424,20 @@ PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n,
 			return NULL;
 	}
 	if (device && device != Py_None &&
-	    parse_pair(device, "dl_device", &type, &id))
+	    parse_pair(device, "dl_device", where))
 		return NULL;
 	if (tensor_begin(t))
 		return NULL;
 	own = t->dl->dl_tensor.device;
 	if (device && device != Py_None) {
-		if ((type != (int)own.device_type || id != own.device_id) &&
-		    (type != kDLCPU || id)) {
-			refuse_device(own, (DLDevice){ type, id });
+		if ((where[0] != (int)own.device_type || where[1] != own.device_id) &&
+		    (where[0] != kDLCPU || where[1])) {
+			refuse_device(own, (DLDevice){ where[0], where[1] });
 			tensor_end(t);
 			return NULL;
 		}
 	}
-	ret = do_dlpack(t, given[STREAM], major < 1, type == kDLCPU, want_copy);
+	ret = do_dlpack(t, given[STREAM], max_version, where[0] == kDLCPU, want_copy);
 	tensor_end(t);
 	return ret;
 }

@@ -399,9 +399,23 @@ static PyObject *tensor_vpi_send(PyObject *self, PyObject *args, PyObject *kwarg
 
 /* ---------------------------------------------------------------- attributes */
 
-/* What an attribute is made of, closure tells which. */
-static PyObject *of_dl(const DLTensor *dl, char what)
+/* Elements are packed that are no whole bytes and not padded. */
+static int64_t bytes_of(const struct tensor *t)
 {
+	const DLTensor *dl = &t->dl->dl_tensor;
+	unsigned int bits = dl->dtype.bits * dl->dtype.lanes;
+	int64_t n = count_of(dl);
+
+	if (tensor_is_whole(t))
+		return n * (int64_t)dtype_bytes(dl->dtype);
+	return n / 8 * bits + (n % 8 * bits + 7) / 8;
+}
+
+/* What an attribute is made of, closure tells which. */
+static PyObject *of_dl(const struct tensor *t, char what)
+{
+	const DLTensor *dl = &t->dl->dl_tensor;
+
 	switch (what) {
 	case 'h':
 		return tuple_of(dl->shape, dl->ndim);
@@ -418,8 +432,7 @@ static PyObject *of_dl(const DLTensor *dl, char what)
 	case 'o':
 		return PyLong_FromUnsignedLongLong(dl->byte_offset);
 	default:
-		return PyLong_FromLongLong(count_of(dl) * (int64_t)
-					   dtype_bytes(dl->dtype));
+		return PyLong_FromLongLong(bytes_of(t));
 	}
 }
 
@@ -430,9 +443,17 @@ static PyObject *get_dl(PyObject *self, void *closure)
 
 	if (tensor_begin(t))
 		return NULL;
-	ret = of_dl(&t->dl->dl_tensor, *(const char *)closure);
+	ret = of_dl(t, *(const char *)closure);
 	tensor_end(t);
 	return ret;
+}
+
+bool tensor_is_whole(const struct tensor *t)
+{
+	DLDataType dtype = t->dl->dl_tensor.dtype;
+
+	return !(dtype.bits * dtype.lanes % 8) ||
+	       t->dl->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
 }
 
 bool tensor_is_copy(struct tensor *t)
@@ -565,8 +586,8 @@ static PyObject *tensor_repr(PyObject *self)
 
 	if (!use_begin(&t->users))
 		return PyUnicode_FromString("<dlbuf.Tensor, closed>");
-	shape = of_dl(&t->dl->dl_tensor, 'h');
-	dtype = of_dl(&t->dl->dl_tensor, 't');
+	shape = of_dl(t, 'h');
+	dtype = of_dl(t, 't');
 	device = where(t);
 	if (shape && dtype && device)
 		ret = PyUnicode_FromFormat(

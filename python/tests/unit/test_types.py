@@ -2,6 +2,7 @@
 """What needs no memory: enums, dtypes, errors, formats, protocols."""
 
 import copy
+import enum
 import errno
 import pickle
 import re
@@ -41,7 +42,7 @@ def test_dtypes(name, numbers):
     (complex, "complex128"), ("float", "float64"), ("double", "float64"),
     ("half", "float16"), ("torch.uint8", "uint8"), ([1, 8, 1], "uint8"),
     ("float4_e2m1fn_x2", "float4_e2m1fnx2"), ("code99:3x2", "code99:3x2"),
-    ((99, 3, 2), "code99:3x2"), ("int4", "int4"),
+    ((99, 3, 2), "code99:3x2"), ("int4", "int4"), ("boolx3", "boolx3"),
 ])
 def test_public_dtype(x, name):
     d = dlbuf.dtype(x)
@@ -64,6 +65,8 @@ def test_public_dtype(x, name):
     ("uint256", ValueError, "DLPack has no"), ("int0", ValueError, "DLPack has no"),
     ("uint", ValueError, "no dtype"), ((1, 8, 65536), ValueError, "DLPack has no"),
     ((-1, 8, 1), ValueError, "DLPack has no"), ((1, 256, 1), ValueError, "DLPack has no"),
+    ((15, 8, 1), ValueError, "DLPack has no"), ((17, 8, 1), ValueError, "DLPack has no"),
+    ("code16:4", ValueError, "DLPack has no"), ((6, 1, 8), ValueError, "DLPack has no"),
 ])
 def test_no_public_dtype(x, kind, says):
     with pytest.raises(kind, match=says):
@@ -374,6 +377,19 @@ def test_each_refusal_names_its_argument(number):
         assert re.search(rf"\b{word}s?\b", refused(call, bad)), word
 
 
+@pytest.mark.parametrize("word", ["max_version", "dl_device"])
+def test_pairs(word):
+    for bad in (1.0, 0), (1, 0.0), (None, None), (1, None), (None, 0), ("1", "0"), (1,), (1, 0, 0), 1, "10":
+        with pytest.raises(TypeError, match=rf"^{word} is a pair of integers"):
+            tensor().__dlpack__(**{word: bad})
+    for good in (1, 0), [1, 0], (dlbuf.DLDeviceType.CPU, 0), (Number(1), 0), (True, False):
+        tensor().__dlpack__(**{word: good})
+
+
+class Number(enum.Enum):
+    ONE = 1
+
+
 @pytest.mark.parametrize("call, word", [
     (lambda: dlbuf.from_fd(1 << 70, 1, "u1"), "fd"),
     (lambda: dlbuf.from_fd(0, 1 << 70, "u1"), "shape"),
@@ -383,10 +399,28 @@ def test_each_refusal_names_its_argument(number):
     (lambda: dlbuf.Device("cpu", max_idle=-1), "max_idle"),
     (lambda: dlbuf.Device("cpu").trim(1 << 32), "max_idle"),
     (lambda: dlbuf.share(None, 1 << 70, 1, "u1"), "address"),
+    *((lambda n=n, i=i: tensor().__dlpack__(dl_device=(n, 0)[::i]), "dl_device")
+      for n in (1 << 32 | 1, 1 << 40, 1 << 70, -1 << 32) for i in (1, -1)),
+    *((lambda n=n, i=i: tensor().__dlpack__(max_version=(n, 1)[::i]), "max_version")
+      for n in (1 << 32 | 1, 1 << 70) for i in (1, -1)),
+    *((lambda part=part: sent_as(part), "frame") for part in (
+        {"width": 1 << 32 | 4}, {"height": 1 << 32 | 4}, {"code": 1 << 32}, {"modifier": 1 << 64},
+        {"crop": (0, 0, 1 << 32 | 4, 4)}, {"sequence": 1 << 64}, {"width": -1},
+        {"planes": (dlbuf.Plane(0, 4, 1 << 64),)})),
 ])
 def test_numbers_that_do_not_fit(call, word):
     with pytest.raises((OverflowError, ValueError), match=rf"\b{word}\b"):
         call()
+
+
+def sent_as(part):
+    """A frame whose record was changed by hand."""
+    info = dlbuf.Frame(4, 4, "R8", 0x20203852, dlbuf.CodeSpace.DRM, 0, "Y", (dlbuf.Plane(0, 4),),
+                       None, dlbuf.View.PLANES)
+    frame = dlbuf.TensorFrame([tensor()], info._replace(view=dlbuf.View.LUMA, **part))
+    ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        dlbuf.send(ours, frame)
 
 
 @pytest.mark.parametrize("call, says", [
