@@ -140,7 +140,9 @@ def from_dlpack(x: Any, /, *, device: Any = None,
     Tensor of the same dma-buf. What x does not let be written is read-only, and
     so is a scalar of NumPy's. device ("cpu", a Device or DLPack's pair) and copy
     are as in the array API standard: x fulfils them, or refuses with
-    BufferError. Blocks for the stream that CUDA's interface names.
+    BufferError. "cpu" also takes memory of another device that the CPU reaches:
+    pinned memory of CUDA and ROCm, and managed memory, for which it waits until CUDA's
+    legacy default stream is done. Blocks for the stream that CUDA's interface names.
 
     Raises UnsupportedError for a type or layout that DLPack does not have, for
     PyTorch's negative bit, and TypeError for an object without memory.
@@ -165,6 +167,9 @@ def from_dlpack(x: Any, /, *, device: Any = None,
             raise UnsupportedError(_EOPNOTSUPP, f"{type(x).__name__} has the negative bit, its "
                                    "memory the negated values: give resolve_neg() of it")
     method = getattr(x, "__dlpack__", None)
+    if device is not None and method is not None and _is_pinned(x, device):
+        x = from_dlpack(x)
+        method = x.__dlpack__
     if method is not None:
         try:
             return _dlbuf.from_capsule(_capsule(method, device, copy))
@@ -186,6 +191,16 @@ def from_dlpack(x: Any, /, *, device: Any = None,
             max_version=_VERSION, copy=copy, dl_device=None if device is None
             else _device_pair(device)))
     return tensor
+
+
+def _is_pinned(x: Any, device: Any) -> bool:
+    """Whether another producer's memory, which device="cpu" wants, is on another device
+    of DLPack, and the CPU reaches it: few producers give it to the CPU."""
+    where = getattr(x, "__dlpack_device__", None)
+    if isinstance(x, Tensor) or where is None or _device_pair(device) != (DLDeviceType.CPU, 0):
+        return False
+    kind = _device_pair(where())[0]
+    return kind != DLDeviceType.CPU and _dlbuf.cpu_reaches(kind)
 
 
 def _from_other(x: Any) -> Tensor:

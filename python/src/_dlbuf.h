@@ -293,6 +293,13 @@ int tensor_share(struct tensor *t, DLManagedTensorVersioned **out);
  */
 int tensor_share_ordered(struct tensor *t, uint32_t access, void *stream,
 			 bool wait, DLManagedTensorVersioned **out);
+/* Whether the CPU reads and writes memory of this kind by its address. */
+bool cpu_reaches(DLDeviceType type);
+/*
+ * For memory that is not of a dma-buf: -1 if the CPU does not reach it. Waits for CUDA's
+ * work on managed memory, which the GPU and the CPU share.
+ */
+int tensor_reach(const struct tensor *t);
 /* Memory that something was copied into: of the device or of ours. */
 bool tensor_is_copy(struct tensor *t);
 /* Each element begins at a byte: its bits fill bytes, or are padded to some. */
@@ -371,6 +378,7 @@ PyObject *tensor_cuda_array_interface(PyObject *self, void *closure);
 int tensor_get_buffer(PyObject *self, Py_buffer *view, int flags);
 void tensor_release_buffer(PyObject *self, Py_buffer *view);
 PyObject *check_stream(PyObject *module, PyObject *args);
+PyObject *reaches(PyObject *module, PyObject *type);
 
 /* ------------------------------------------------------------ exchange.c */
 

@@ -62,7 +62,7 @@ static int stream_of(DLDeviceType device, PyObject *obj, void **stream,
 		*stream = (void *)(intptr_t)value;
 		return 0;
 	}
-	if (device != kDLCPU && device != kDLCUDAHost && device != kDLROCMHost)
+	if (!cpu_reaches(device))
 		*wait = false;
 	if (!none)
 		return raise_errno(EINVAL, "stream %lld: only None is defined for "
@@ -84,6 +84,52 @@ PyObject *check_stream(PyObject *module, PyObject *args)
 		return NULL;
 	return Py_BuildValue("(nN)", (Py_ssize_t)(intptr_t)stream,
 			     PyBool_FromLong(wait));
+}
+
+/* ---------------------------------------------------------------- the CPU */
+
+bool cpu_reaches(DLDeviceType type)
+{
+	return type == kDLCPU || type == kDLCUDAHost || type == kDLROCMHost ||
+	       type == kDLCUDAManaged;
+}
+
+/* cpu_reaches(device type) -> bool */
+PyObject *reaches(PyObject *module, PyObject *type)
+{
+	long value = PyLong_AsLong(type);
+
+	(void)module;
+	if (value == -1 && PyErr_Occurred())
+		return NULL;
+	return PyBool_FromLong(cpu_reaches(value));
+}
+
+/* The producer has ordered the memory on the legacy default stream, as for stream=None. */
+static int wait_for_cuda(void)
+{
+	PyObject *cuda = PyImport_ImportModule("dlbuf._cuda");
+	PyObject *ret = cuda ? PyObject_CallMethod(cuda, "wait", "i", 1) : NULL;
+
+	Py_XDECREF(cuda);
+	Py_XDECREF(ret);
+	return ret ? 0 : -1;
+}
+
+int tensor_reach(const struct tensor *t)
+{
+	const DLTensor *dl = &t->dl->dl_tensor;
+	PyObject *where;
+
+	if (cpu_reaches(dl->device.device_type))
+		return dl->device.device_type == kDLCUDAManaged && dl->data ?
+		       wait_for_cuda() : 0;
+	where = device_text(dl->device);
+	if (where)
+		raise_errno(EOPNOTSUPP, "the memory is on %U, which the CPU cannot reach, "
+			    "and not of a dma-buf: let its library copy it", where);
+	Py_XDECREF(where);
+	return -1;
 }
 
 /* ---------------------------------------------------------------- copies */
@@ -140,8 +186,8 @@ static DLManagedTensorVersioned *copy_of(DLManagedTensorVersioned *from)
 }
 
 /*
- * A tensor of another device as one of the CPU's: the dma-buf behind it is
- * imported there too, and nothing is copied.
+ * A tensor of another device as one of the CPU's, without a copy: the dma-buf behind it
+ * is imported there too, or the CPU reaches the memory.
  */
 static int on_cpu(struct tensor *t, uint32_t access,
 		  DLManagedTensorVersioned **out)
@@ -153,9 +199,13 @@ static int on_cpu(struct tensor *t, uint32_t access,
 	struct source *src;
 	int ret;
 
-	if (t->src)
-		return raise_errno(EOPNOTSUPP, "the memory is not of a dma-buf: "
-				   "the CPU cannot reach it without its owner");
+	if (t->src) {
+		DLTensor here = t->dl->dl_tensor;
+
+		here.device = (DLDevice){ kDLCPU, 0 };
+		*out = tensor_reach(t) ? NULL : source_export(t->src, &here);
+		return *out ? 0 : -1;
+	}
 	/* Holds the frame's lease. */
 	if (tensor_share(t, &keep))
 		return -1;
@@ -554,10 +604,12 @@ static int get_buffer(struct tensor *t, Py_buffer *view, int flags)
 	struct view *v;
 	int ret;
 
-	if (t->dl->dl_tensor.device.device_type != kDLCPU)
+	if (!t->src && !cpu_reaches(t->dl->dl_tensor.device.device_type))
 		return raise_errno(EOPNOTSUPP, "the tensor is not in the CPU's "
 				   "memory: ask for one that is, with "
 				   "from_dlpack(t, device=\"cpu\")");
+	if (t->src && tensor_reach(t))
+		return -1;
 	v = calloc(1, sizeof(*v) + (2 * t->dl->dl_tensor.ndim + 1) *
 		   sizeof(v->dims[0]));
 	if (!v) {
@@ -689,8 +741,8 @@ PyObject *tensor_array_interface(PyObject *self, void *closure)
 	(void)closure;
 	if (tensor_begin(t))
 		return NULL;
-	ret = interface_of(t, t->dl->dl_tensor.device.device_type == kDLCPU);
-	if (ret && order_interface(t, NULL))
+	ret = interface_of(t, cpu_reaches(t->dl->dl_tensor.device.device_type));
+	if (ret && (order_interface(t, NULL) || tensor_reach(t)))
 		Py_CLEAR(ret);
 	tensor_end(t);
 	return ret;

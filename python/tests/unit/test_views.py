@@ -323,7 +323,7 @@ def test_dtype_of_a_tensor(np):
 
 
 @pytest.mark.parametrize("device, dtype, says", [
-    ((7, 0), "uint8", "on vulkan:0.*t.numpy"), ((4, 2), "uint8", "opencl:2"),
+    ((7, 0), "uint8", "on vulkan:0.*cannot reach"), ((4, 2), "uint8", "opencl:2"),
     ((2, 0), "float32", "cuda:0"), ((1, 0), "bfloat16", "dtype bfloat16"),
     ((1, 0), "float8_e4m3fn", "dtype float8"), ((1, 0), "uint8x4", "uint8x4"),
 ])
