@@ -620,7 +620,8 @@ def exchange(x: object, type: builtins.type[_T], /) -> _T:
     Both classes have DLPack's C exchange API, as torch.Tensor and dlbuf.Tensor
     do. The result is over the same memory, in the order of the stream on which
     the other library works. On the CPU it blocks for the fences of the dma-buf,
-    without the GIL. Raises UnsupportedError if a class has no exchange API.
+    without the GIL. Raises UnsupportedError if a class has no exchange API, or one
+    without a function that this call needs.
 
     >>> t = dlbuf.alloc(4, "uint8")
     >>> u = dlbuf.exchange(t, dlbuf.Tensor)     # or torch.Tensor

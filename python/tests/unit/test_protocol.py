@@ -19,7 +19,7 @@ from dlbuf import _dlbuf
 
 from conftest import Producer, capsule_name, versioned
 from interop import _memory
-from table import exchanged, given
+from table import API, Table, exchanged, given
 
 NEW = {"max_version": (1, 3)}
 
@@ -383,6 +383,23 @@ def test_exchange_refuses():
 
     with pytest.raises(ValueError):
         dlbuf.exchange(t, Strange)
+
+
+def test_exchange_without_functions():
+    """DLPack lets a table have NULL."""
+    table = Table.from_buffer_copy(API)
+    name = ctypes.create_string_buffer(b"dlpack_exchange_api")
+
+    class Other:
+        __dlpack_c_exchange_api__ = _memory.py.PyCapsule_New(ctypes.addressof(table), name, None)
+
+    t = dlbuf.from_dlpack(Producer())
+    for field, call in (("from_object", lambda: dlbuf.exchange(Other(), dlbuf.Tensor)),
+                        ("to_object", lambda: dlbuf.exchange(t, Other))):
+        setattr(table, field, type(getattr(table, field))())
+        with pytest.raises(dlbuf.UnsupportedError, match="Other.* without managed_tensor_"):
+            call()
+    assert bytes(t) == b"\1\2\3"
 
 
 @pytest.mark.parametrize("args, kwargs, text", [
