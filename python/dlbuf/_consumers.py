@@ -7,13 +7,21 @@ import contextlib
 import enum
 import operator
 import re
-from typing import Any
+from typing import Any, Protocol, TypeVar, overload
 
 from . import _cuda, _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Tensor
 from ._errors import UnsupportedError
 from ._types import DLDeviceType, device_pair, parse_dtype
 
+class _HasDLPack(Protocol):
+    """What asdlpack() returns as it is, whatever its arguments are called."""
+
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __dlpack_device__(self) -> Any: ...
+
+
+_DLPack = TypeVar("_DLPack", bound=_HasDLPack)
 _VERSION = (1, 3)
 _CAPSULE = type(Tensor.__dlpack_c_exchange_api__)
 _EOPNOTSUPP = 95
@@ -216,6 +224,14 @@ def _from_other(x: Any) -> Tensor:
         raise TypeError(
             f"{type(x).__name__} has no memory to share: neither DLPack "
             "(__dlpack__), nor an array interface, nor a buffer") from None
+
+
+@overload
+def asdlpack(x: _DLPack, /) -> _DLPack: ...  # type: ignore[overload-overlap]
+
+
+@overload
+def asdlpack(x: object, /) -> Tensor: ...
 
 
 def asdlpack(x: Any, /) -> Any:
