@@ -29,6 +29,7 @@ class Exported:
 
     offset: int
     bytes: int
+    _fd = -1            # until it has one: __init__() may fail
 
     def __init__(self, fd: int, offset: int, bytes: int) -> None:
         self._fd = fd

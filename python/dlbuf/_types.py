@@ -622,15 +622,14 @@ def _name_of(x: Any) -> str:
     kind = getattr(x, "byteorder", "=")
     if isinstance(kind, str) and kind == (">" if _LITTLE else "<"):
         raise _foreign_order(x)
+    # PyTorch, MLX and Paddle print theirs like this; Paddle's name is "UINT8".
+    if type(x).__qualname__.lower() == "dtype" and str(x).startswith(type(x).__module__ + "."):
+        return str(x)
     name = getattr(x, "name", None) or getattr(x, "__name__", None)
     if isinstance(name, str):
         return name
-    # torch.uint8 has no name, and prints this.
-    name = repr(x)
-    if name.startswith("torch.") and type(x).__name__ == "dtype":
-        return name
     raise TypeError(f"a dtype is a name, a DLPack triple, or a dtype of NumPy, "
-                    f"PyTorch, JAX or ml_dtypes, not {x!r}")
+                    f"PyTorch, JAX, MLX, Paddle or ml_dtypes, not {x!r}")
 
 
 def parse_dtype(dtype: Any) -> tuple[int, int, int]:
@@ -757,8 +756,8 @@ def dtype(x: Any, /) -> DType:
 
     x is a name ("uint8", "bfloat16", "float4_e2m1fnx2" with two lanes), NumPy's
     short name ("u1", "<f4"), a Python type (float is float64, as in NumPy), a dtype
-    or scalar type of NumPy, ml_dtypes, PyTorch, JAX or TensorFlow, something with
-    an attribute dtype, or DLPack's three numbers (code, bits, lanes).
+    or scalar type of NumPy, ml_dtypes, PyTorch, JAX, TensorFlow, MLX or Paddle,
+    something with an attribute dtype, or DLPack's three numbers (code, bits, lanes).
 
     InvalidError: there is no such dtype, or its byte order is not the machine's.
     TypeError: x is no dtype.

@@ -4,9 +4,11 @@
 import copy
 import enum
 import errno
+import gc
 import pickle
 import re
 import socket
+import sys
 from unittest import mock
 
 import pytest
@@ -112,6 +114,12 @@ def test_dtypes_of_others():
     assert dlbuf.dtype(Named(name="bfloat16")) == "bfloat16"
     assert dlbuf.dtype(Named(dtype=Named(name="uint8"))) == "uint8"
     assert dlbuf.dtype(Named(__numpy_dtype__=Named(name="int8"))) == "int8"
+    for module, kind, text, more in (
+            ("torch", "dtype", "torch.uint8", {}), ("mlx.core", "Dtype", "mlx.core.uint8", {}),
+            ("paddle", "dtype", "paddle.uint8", {"name": "UINT8", "value": 2})):
+        x = type("DataType", (Named,), {"__module__": module, "__qualname__": kind,
+                                        "__str__": lambda _, t=text: t})(**more)
+        assert dlbuf.dtype(x) == dlbuf.dtype(Named(dtype=x)) == "uint8" and dlbuf.dtype("u1") == x
     with pytest.raises(TypeError, match="Named"):
         dlbuf.dtype(Named())
     assert dlbuf.dtype(dlbuf.from_dlpack(b"abc")) == "uint8"
@@ -496,6 +504,18 @@ def test_devices():
         d.stats()
     for name, _, status, reason in dlbuf.exporters():
         assert name and (not status) == (not reason)
+
+
+def test_what_failed_to_be_made(monkeypatch):
+    """Its end says nothing: the exception was the caller's."""
+    said = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    for args in (), (5,), (5, 0), (5, 0, 0, 0):
+        with pytest.raises(TypeError):
+            dlbuf.Exported(*args)
+    dlbuf.Exported.__new__(dlbuf.Exported).close()
+    gc.collect()
+    assert not said, said
 
 
 def test_protocols():
