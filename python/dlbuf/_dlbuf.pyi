@@ -666,7 +666,7 @@ class Capture:
     def __new__(
         cls, node: str, flags: int, code: int, width: int, height: int,
         fps: float, buffers: int, newest: bool, device: Device | str = ...,
-        access: Access | int | str | None = None, /,
+        access: Access | int | str | None = None, exporter: str | None = None, /,
     ) -> Self: ...
     @property
     def info(self) -> tuple[int, int, int, float, int, str, str, str]: ...

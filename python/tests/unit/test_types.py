@@ -375,6 +375,7 @@ ARGUMENTS = [
     (lambda x: dlbuf.Camera(0, view=x), "view"),
     (lambda x: dlbuf.Camera(0, access=x), "access"),
     (lambda x: dlbuf.Camera(0, timeout=x), "timeout"),
+    (lambda x: dlbuf.Camera(0, exporter=x), "exporter"),
 ]
 
 
