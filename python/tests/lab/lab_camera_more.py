@@ -27,6 +27,7 @@ from dlbuf import Access, ControlFlag, _camera
 
 from lab_camera import (camera, control, read, settle, shared_trim, vivid,
                         vivids, whole)
+from interop._memory import Versioned, py
 from labtools import Skip, case, fds, raises
 
 
@@ -417,6 +418,26 @@ def frame_planes():
             except ZeroDivisionError:
                 assert y.closed
         settle(cam)
+
+
+@case
+def read_planes():
+    """However reading is spelt, whatever the view, the device and the frame's access."""
+    for device in "cpu", "vulkan:0":
+        for view in "planes", "luma", "components", "stacked", "bytes":
+            for own in None, "rw", "read":
+                with camera(device=device, view=view, access=own) as cam, next(cam) as frame:
+                    for access in "read", "r", Access.READ, 1:
+                        with frame.planes(access) as planes:
+                            assert all(t.read_only and t[:1].read_only for t in planes)
+                            assert all(versioned(t).flags == 1 for t in planes)
+                    with frame.planes() as planes:
+                        assert all(t.read_only == (own == "read") for t in planes)
+
+
+def versioned(tensor):
+    return Versioned.from_address(py.PyCapsule_GetPointer(
+        tensor.__dlpack__(max_version=(1, 3)), b"dltensor_versioned"))
 
 
 # ------------------------------------------------------------------ asyncio
