@@ -256,8 +256,14 @@ class Tensor:
         """Whether close() was called."""
     @property
     def device(self) -> Device | Any:
-        """The Device of the tensor; None for memory that is no dma-buf and for
-        a tensor that C has made."""
+        """The Device of the tensor. Plain memory of the CPU has "cpu", too. None for
+        memory of another library's device, and for a tensor that C has made.
+
+        >>> dlbuf.from_dlpack(b"abc").device
+        <dlbuf.Device 'cpu'>
+        >>> dlbuf.alloc(4, "uint8").device == "cpu"
+        True
+        """
     @property
     def frame(self) -> Frame | Any:
         """The Frame that the tensor is a part of, or None."""

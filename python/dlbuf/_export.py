@@ -109,7 +109,9 @@ def export(x: Any, /, *, device: Device | None = None, pcie: bool = False
     dlbuf.UnsupportedError: [Errno 95] memory of the CPU's has no dma-buf...
     """
     tensor = from_dlpack(x)
-    where: Device | str | None = device or tensor.device
+    where: Device | str | None = device
+    if where is None and tensor.buffer is not None:
+        where = tensor.device
     if where is None:
         kind, number = tensor.__dlpack_device__()
         if kind == DLDeviceType.CPU:

@@ -505,13 +505,20 @@ static PyObject *get_closed(PyObject *self, void *closure)
 
 static PyObject *get_device(PyObject *self, void *closure)
 {
-	PyObject *device = (PyObject *)((struct tensor *)self)->device;
+	struct tensor *t = (struct tensor *)self;
+	PyObject *device = (PyObject *)t->device;
+	DLDevice on = { 0 };
 
 	(void)closure;
-	if (!device)
-		device = Py_None;
-	Py_INCREF(device);
-	return device;
+	/* Plain memory has no Device of its own. */
+	if (!device && use_begin(&t->users)) {
+		if (t->src)
+			on = t->dl->dl_tensor.device;
+		tensor_end(t);
+	}
+	if (on.device_type == kDLCPU && !on.device_id)
+		return (PyObject *)device_cpu();
+	return Py_NewRef(device ? device : Py_None);
 }
 
 static PyObject *get_frame(PyObject *self, void *closure)

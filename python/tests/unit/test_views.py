@@ -489,6 +489,20 @@ def test_contiguous(np):
         assert c.strides == u.copy().strides and c.tobytes() == u.tobytes()
 
 
+@pytest.mark.parametrize("where, name", [((1, 0), "cpu"), ((1, 1), None), ((2, 0), None), ((3, 0), None)])
+def test_device(where, name):
+    """Plain memory of the CPU is on the device that its repr names."""
+    t = dlbuf.from_dlpack(_memory.Producer(4096, (2, 2), None, (1, 8, 1), device=where))
+    for u in t, t[1:], t.T, t.share():
+        assert u.device == name and (name is None or u.device.info.device == where)
+    if name:
+        assert t.device is dlbuf.from_dlpack(b"abc").device is tensor_of(b"abc").copy().device
+        picture = dlbuf.from_dlpack(bytes(12)).reshape(2, 2, 3)
+        assert dlbuf.prepare(picture, size=2, format="RGB")[0].device == "cpu"
+    t.close()
+    assert t.device is None
+
+
 def test_to():
     t = tensor_of(bytearray(4))
     assert t.to("cpu").shape == (4,)
