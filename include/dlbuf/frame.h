@@ -236,7 +236,9 @@ DLBUF_API int dlbuf_lease_result(void);
  * Tiled frames. A frame that is not linear can be copied, if opts->flags has
  * DLBUF_IMPORT_MAY_COPY and dev can read the frame's modifier. dev copies the pixels
  * into a linear dma-buf that the library allocates. Then:
- *   - the tensors have DLPACK_FLAG_BITMASK_IS_COPIED and DLBUF_PATH_BRIDGE
+ *   - the tensors have DLBUF_PATH_BRIDGE, and DLPACK_FLAG_BITMASK_IS_COPIED until
+ *     dlbuf_tensor_share(), dlbuf_tensor_share_legacy() or dlbuf_send() gives the
+ *     copy a second owner
  *   - the frame must have all its planes, also those of compression metadata
  *   - the copy waits for the producers as an acquire for reading does, on the
  *     device if it can wait there; an acquire of the tensors waits for the copy

@@ -38,7 +38,8 @@ extern "C" {
  *
  * layout is borrowed. Pure.
  * -EINVAL      NULL, data not NULL, ndim outside 0..64, shape NULL or negative,
- *              bits or lanes 0, byte_offset not aligned
+ *              bits or lanes 0, bits that a dtype with this code cannot have,
+ *              byte_offset not aligned
  * -EOPNOTSUPP  an element is not a whole number of bytes
  * -EOVERFLOW   the number of elements or of their bytes is above INT64_MAX,
  *              whatever the strides are; or the end does not fit 64 bits

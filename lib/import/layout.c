@@ -7,13 +7,27 @@
 #include "../system/internal.h"
 #include "layout.h"
 
+/* The bits that DLPack gives to a code; 0 for a code of any size. */
+static unsigned int bits_of_code(uint8_t code)
+{
+	if (code == kDLBool || (code >= kDLFloat8_e3m4 && code <= kDLFloat8_e8m0fnu))
+		return 8;
+	if (code == kDLFloat6_e2m3fn || code == kDLFloat6_e3m2fn)
+		return 6;
+	return code == kDLFloat4_e2m1fn ? 4 : 0;
+}
+
 static int check_dtype(DLDataType dtype, uint32_t *bytes)
 {
 	uint32_t bits = (uint32_t)dtype.bits * dtype.lanes;
+	unsigned int own = bits_of_code(dtype.code);
 
 	if (!bits)
 		return fail(-EINVAL, "a dtype of %u bits in %u lanes has no "
 			    "size", dtype.bits, dtype.lanes);
+	if (own && dtype.bits != own)
+		return fail(-EINVAL, "a dtype of DLPack's code %u has %u bits, "
+			    "not %u", dtype.code, own, dtype.bits);
 	if (bits % 8)
 		return fail(-EOPNOTSUPP, "an element of %u bits is not a whole "
 			    "number of bytes; packed sub-byte types need "

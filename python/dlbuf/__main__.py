@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """python -m dlbuf: what this machine has, and frames of a camera.
 
-The commands, options and exit statuses have the names of dmabuf-test, which is in
-C and tests more.
+The commands, options and exit statuses have the names of dmabuf-test, which is in C. It
+tests more, and has the options for that, too, which the help of each command names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 
 import dlbuf
 
-from ._camera import parse_size
+from ._camera import TRY_EXPORTER, parse_size
 
 _USAGE, _FAILED, _ABSENT = 2, 3, 4
 _STATUS = ("Exit status: 0; 2 bad usage; 3 a camera, a device or a file failed, "
@@ -224,7 +224,7 @@ def _camera(args: argparse.Namespace) -> None:
     with dlbuf.Camera(node, format=args.format, size=args.size, fps=args.rate,
                       crop=args.crop, buffers=args.buffers, drop=args.drop,
                       device=args.device, view=args.view,
-                      timeout=args.timeout) as camera:
+                      timeout=args.timeout, exporter=args.exporter) as camera:
         if table:
             fps = f", {camera.fps:.6g} frames per second" if camera.fps else ""
             print(f"{camera.node}: {_printable(camera.card)} "
@@ -246,7 +246,8 @@ def _camera(args: argparse.Namespace) -> None:
                    "format": camera.format, "width": camera.size[0],
                    "height": camera.size[1], "rate": camera.fps,
                    "buffers": camera.buffers, "crop": camera.crop,
-                   "view": camera.view.name.lower(), "device": args.device},
+                   "view": camera.view.name.lower(), "device": args.device,
+                   "memory": args.exporter or "expbuf"},
         "frames": seen, "rate": rate, "dropped": dropped})
 
 
@@ -270,8 +271,8 @@ def _parser() -> _Parser:
     p.add_argument("-V", "--version", action="version", version=dlbuf.version())
     sub = p.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
-    def command(name: str, about: str) -> _Parser:
-        c: _Parser = sub.add_parser(name, help=about, epilog=_STATUS,
+    def command(name: str, about: str, more: str = "") -> _Parser:
+        c: _Parser = sub.add_parser(name, help=about, epilog=more + _STATUS,
                                     description=about[0].upper() + about[1:] + ".")
         c.add_argument("-j", "--json", nargs="?", metavar="=FILE",
                        help="JSON to FILE as well, or without =FILE instead of "
@@ -282,9 +283,12 @@ def _parser() -> _Parser:
         return c
 
     command("list", "the exporters of dma-bufs, the importers and the cameras of "
-            "this machine").set_defaults(run=_list)
+            "this machine", "Without paths, modifiers and --timeout, which `dmabuf-test list` "
+            "has.\n\n").set_defaults(run=_list)
 
-    c = command("camera", "takes frames of a camera and prints a line for each")
+    c = command("camera", "takes frames of a camera and prints a line for each",
+                "Without the options of `dmabuf-test camera` that verify frames: --moving, "
+                "--written,\n--save, --prepare, --input. More than it has: --crop and --drop.\n\n")
     c.set_defaults(run=_camera)
     c.add_argument("node", nargs="?", default="0", metavar="NODE",
                    help="a number, a path, or a card, bus or name (0)")
@@ -302,6 +306,8 @@ def _parser() -> _Parser:
                    help="frames a second to ask the camera for (as it is)")
     c.add_argument("-b", "--buffers", type=int, default=4, metavar="N",
                    help="buffers that the camera cycles through (4)")
+    c.add_argument("-e", "--exporter", help="capture into buffers of this exporter, not "
+                   "into the camera's own")
     c.add_argument("--crop", type=_crop, metavar="X,Y,W,H",
                    help="only this part of the picture, in pixels")
     c.add_argument("--drop", action="store_true",
@@ -320,6 +326,8 @@ def _status_of(e: dlbuf.Error) -> int:
         return _ABSENT
     if isinstance(e, dlbuf.InvalidError):
         return _USAGE
+    if TRY_EXPORTER in str(e):
+        return _ABSENT
     return _ABSENT if "does not capture in" in str(e) else _FAILED
 
 
@@ -344,7 +352,8 @@ def main() -> int:
         try:
             status = _run(sys.argv[1:])
         except dlbuf.Error as e:
-            raise _Failure(_status_of(e), str(e.strerror)) from None
+            raise _Failure(_status_of(e), str(e.strerror).replace(
+                TRY_EXPORTER, "--exporter udmabuf")) from None
         except KeyboardInterrupt:
             raise _Failure(_FAILED, "interrupted") from None
         finally:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _EINVAL = 22
 _PROBE = 1
+TRY_EXPORTER = 'exporter="udmabuf"'
 # The most that V4L2 has.
 _MAX_BUFFERS = 32
 # Seconds; the library's clock has no more.
@@ -195,11 +196,13 @@ class Camera(Iterator[TensorFrame], AsyncIterator[TensorFrame]):
     one that is ready; older ones go back to the camera at once, and `dropped`
     counts them. device, view and access are as in from_frame(); view=None is
     planes where the format has them, and bytes for a JPEG. timeout: seconds to
-    wait for a frame; None waits without a limit.
+    wait for a frame; None waits without a limit. exporter: None captures into the
+    camera's own buffers, which it exports; "udmabuf", or another one of exporters(),
+    makes the buffers, and the camera imports them. Some drivers can do only one.
 
     node, card, driver and bus say which camera it is. format (its name), code,
     size, fps (None if the driver does not say), buffers and view are those in
-    use. crop, device, access and timeout are as given; timeout may be changed.
+    use. crop, device, access, exporter and timeout are as given; timeout may be changed.
 
     The camera streams from the beginning. Several threads and asyncio tasks may
     iterate, with `for` or `async for`. After close(), on any thread, the
@@ -210,8 +213,9 @@ class Camera(Iterator[TensorFrame], AsyncIterator[TensorFrame]):
     Raises Error with ENOENT, EBUSY or ENODEV for the node, AccessError if the
     process may not open it, InvalidError for a format, size, crop or rate that
     cannot be, and UnsupportedError for a format that the camera does not have,
-    with those that it has, and for a crop that splits a sample of chroma. Also
-    raises what Device(device) raises.
+    with those that it has, for a crop that splits a sample of chroma, and for a
+    camera that cannot export its buffers, or import those of exporter. Also raises
+    what Device(device) raises.
 
     >>> with dlbuf.Camera(0, format="NV12", size="320x180") as camera:
     ...     y, uv = next(camera)
@@ -233,6 +237,7 @@ class Camera(Iterator[TensorFrame], AsyncIterator[TensorFrame]):
         view: View | str | None = None,
         access: Access | int | str | None = None,
         timeout: float | None = 10.0,
+        exporter: str | None = None,
     ) -> None:
         width, height = (0, 0) if size is None else parse_size(size)
         if not integers([buffers], 1) or not 1 <= buffers <= _MAX_BUFFERS:
@@ -247,6 +252,9 @@ class Camera(Iterator[TensorFrame], AsyncIterator[TensorFrame]):
         self.node = find_node(node)
         self.device = device
         self.access = access
+        if not isinstance(exporter, (str, type(None))):     # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"an exporter is text, not {exporter!r}")
+        self.exporter = exporter
         _check_timeout(timeout)
         self.timeout = timeout
         self._lock = threading.Lock()
@@ -286,8 +294,10 @@ class Camera(Iterator[TensorFrame], AsyncIterator[TensorFrame]):
             try:
                 return _dlbuf.Capture(self.node, 0, code, width, height, fps,
                                       buffers, bool(drop), self.device,
-                                      self.access)
+                                      self.access, self.exporter)
             except UnsupportedError as e:
+                if "VIDIOC_EXPBUF" in str(e.strerror):
+                    e = UnsupportedError(e.errno, f'{e.strerror}: try {TRY_EXPORTER}')
                 refusal = refusal or e
             except Error as e:
                 if e.errno not in (errno.ENOENT, errno.ENXIO):

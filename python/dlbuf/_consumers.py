@@ -7,13 +7,21 @@ import contextlib
 import enum
 import operator
 import re
-from typing import Any
+from typing import Any, Protocol, TypeVar, overload
 
 from . import _cuda, _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Tensor
 from ._errors import UnsupportedError
 from ._types import DLDeviceType, device_pair, parse_dtype
 
+class _HasDLPack(Protocol):
+    """What asdlpack() returns as it is, whatever its arguments are called."""
+
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __dlpack_device__(self) -> Any: ...
+
+
+_DLPack = TypeVar("_DLPack", bound=_HasDLPack)
 _VERSION = (1, 3)
 _CAPSULE = type(Tensor.__dlpack_c_exchange_api__)
 _EOPNOTSUPP = 95
@@ -140,7 +148,9 @@ def from_dlpack(x: Any, /, *, device: Any = None,
     Tensor of the same dma-buf. What x does not let be written is read-only, and
     so is a scalar of NumPy's. device ("cpu", a Device or DLPack's pair) and copy
     are as in the array API standard: x fulfils them, or refuses with
-    BufferError. Blocks for the stream that CUDA's interface names.
+    BufferError. "cpu" also takes memory of another device that the CPU reaches:
+    pinned memory of CUDA and ROCm, and managed memory, for which it waits until CUDA's
+    legacy default stream is done. Blocks for the stream that CUDA's interface names.
 
     Raises UnsupportedError for a type or layout that DLPack does not have, for
     PyTorch's negative bit, and TypeError for an object without memory.
@@ -165,6 +175,9 @@ def from_dlpack(x: Any, /, *, device: Any = None,
             raise UnsupportedError(_EOPNOTSUPP, f"{type(x).__name__} has the negative bit, its "
                                    "memory the negated values: give resolve_neg() of it")
     method = getattr(x, "__dlpack__", None)
+    if device is not None and method is not None and _is_pinned(x, device):
+        x = from_dlpack(x)
+        method = x.__dlpack__
     if method is not None:
         try:
             return _dlbuf.from_capsule(_capsule(method, device, copy))
@@ -188,6 +201,16 @@ def from_dlpack(x: Any, /, *, device: Any = None,
     return tensor
 
 
+def _is_pinned(x: Any, device: Any) -> bool:
+    """Whether another producer's memory, which device="cpu" wants, is on another device
+    of DLPack, and the CPU reaches it: few producers give it to the CPU."""
+    where = getattr(x, "__dlpack_device__", None)
+    if isinstance(x, Tensor) or where is None or _device_pair(device) != (DLDeviceType.CPU, 0):
+        return False
+    kind = _device_pair(where())[0]
+    return kind != DLDeviceType.CPU and _dlbuf.cpu_reaches(kind)
+
+
 def _from_other(x: Any) -> Tensor:
     interface = getattr(x, "__array_interface__", None)
     if interface is not None:
@@ -201,6 +224,14 @@ def _from_other(x: Any) -> Tensor:
         raise TypeError(
             f"{type(x).__name__} has no memory to share: neither DLPack "
             "(__dlpack__), nor an array interface, nor a buffer") from None
+
+
+@overload
+def asdlpack(x: _DLPack, /) -> _DLPack: ...  # type: ignore[overload-overlap]
+
+
+@overload
+def asdlpack(x: object, /) -> Tensor: ...
 
 
 def asdlpack(x: Any, /) -> Any:

@@ -225,7 +225,11 @@ class Tensor:
         """How many elements the tensor has: the product of shape."""
     @property
     def nbytes(self) -> int:
-        """How many bytes the elements have, without gaps between them."""
+        """How many bytes the elements have, without gaps between them.
+
+        >>> dlbuf.alloc((2, 3), "uint16").nbytes
+        12
+        """
     @property
     def data(self) -> int:
         """DLTensor.data: the address of the first element on a device with
@@ -240,14 +244,26 @@ class Tensor:
     @property
     def is_copied(self) -> bool:
         """Whether the memory is a copy: of another producer's memory, or of the
-        dma-buf on the paths "bridge" and "copy"."""
+        dma-buf on the paths "bridge" and "copy". It is not DLPack's flag of this name,
+        which promises a single owner: only a capsule of __dlpack__(copy=True) has that.
+
+        >>> t = dlbuf.from_dlpack(b"abc")
+        >>> t.is_copied, t.copy().is_copied, t.copy().share().is_copied
+        (False, True, True)
+        """
     @property
     def closed(self) -> bool:
         """Whether close() was called."""
     @property
     def device(self) -> Device | Any:
-        """The Device of the tensor; None for memory that is no dma-buf and for
-        a tensor that C has made."""
+        """The Device of the tensor. Plain memory of the CPU has "cpu", too. None for
+        memory of another library's device, and for a tensor that C has made.
+
+        >>> dlbuf.from_dlpack(b"abc").device
+        <dlbuf.Device 'cpu'>
+        >>> dlbuf.alloc(4, "uint8").device == "cpu"
+        True
+        """
     @property
     def frame(self) -> Frame | Any:
         """The Frame that the tensor is a part of, or None."""
@@ -434,7 +450,9 @@ class Tensor:
         Waits for the fences of the dma-buf, as np.asarray() does; the access ends when
         the array is deleted. A tensor of another device than the CPU is mapped for the
         CPU, if it is of a dma-buf. bfloat16, float8 and others need the package
-        ml_dtypes. BufferError (UnsupportedError) for memory that the CPU cannot reach.
+        ml_dtypes. BufferError (UnsupportedError) for memory that the CPU cannot reach. It
+        reaches pinned and managed memory of CUDA and ROCm; for managed memory the call
+        waits until CUDA's legacy default stream is done.
         TypeError for a dtype that neither NumPy nor ml_dtypes has.
 
         >>> t = dlbuf.alloc((2, 3), "uint8")
@@ -477,7 +495,8 @@ class Tensor:
         """
     def to(self, device: Device | str, may_copy: bool = False) -> Tensor:
         """A tensor of the same dma-buf on another device: the same layout, access,
-        frame and lease, and an access of its own.
+        frame and lease, and an access of its own. "cpu" also takes pinned and managed
+        memory of CUDA and ROCm.
 
         Nothing is copied, unless may_copy allows it and the device has no other way.
         device is a Device or a name. May block while the driver maps; does not wait for
@@ -559,7 +578,9 @@ class Tensor:
         Unless the tensor is acquired, the call waits for the fences on the CPU,
         and stream waits on a GPU. The access ends when the consumer deletes the
         capsule's tensor. Raises BufferError where the wishes cannot be
-        fulfilled.
+        fulfilled, and for what a consumer of max_version cannot be told: None is older
+        than 1.0, which has read_only, and than 1.1, which has padded elements of less
+        than a byte.
         """
     def __dlpack_device__(self) -> tuple[int, int]:
         """Returns DLPack's (device type, device number) of the memory."""
@@ -605,7 +626,8 @@ def exchange(x: object, type: builtins.type[_T], /) -> _T:
     Both classes have DLPack's C exchange API, as torch.Tensor and dlbuf.Tensor
     do. The result is over the same memory, in the order of the stream on which
     the other library works. On the CPU it blocks for the fences of the dma-buf,
-    without the GIL. Raises UnsupportedError if a class has no exchange API.
+    without the GIL. Raises UnsupportedError if a class has no exchange API, or one
+    without a function that this call needs.
 
     >>> t = dlbuf.alloc(4, "uint8")
     >>> u = dlbuf.exchange(t, dlbuf.Tensor)     # or torch.Tensor
@@ -650,7 +672,7 @@ class Capture:
     def __new__(
         cls, node: str, flags: int, code: int, width: int, height: int,
         fps: float, buffers: int, newest: bool, device: Device | str = ...,
-        access: Access | int | str | None = None, /,
+        access: Access | int | str | None = None, exporter: str | None = None, /,
     ) -> Self: ...
     @property
     def info(self) -> tuple[int, int, int, float, int, str, str, str]: ...
@@ -739,6 +761,7 @@ def to(tensor: Tensor, device: Device | str, may_copy: bool, /) -> Tensor: ...
 def export(
     tensor: Tensor, device: Device | str, pcie: bool, /
 ) -> tuple[int, int, int]: ...
+def cpu_reaches(device_type: int, /) -> bool: ...
 def check_stream(device_type: int, stream: int | None, /) -> tuple[int, bool]: ...
 def at_exit() -> None: ...
 def after_fork() -> None: ...

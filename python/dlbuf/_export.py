@@ -29,6 +29,7 @@ class Exported:
 
     offset: int
     bytes: int
+    _fd = -1            # until it has one: __init__() may fail
 
     def __init__(self, fd: int, offset: int, bytes: int) -> None:
         self._fd = fd
@@ -108,7 +109,9 @@ def export(x: Any, /, *, device: Device | None = None, pcie: bool = False
     dlbuf.UnsupportedError: [Errno 95] memory of the CPU's has no dma-buf...
     """
     tensor = from_dlpack(x)
-    where: Device | str | None = device or tensor.device
+    where: Device | str | None = device
+    if where is None and tensor.buffer is not None:
+        where = tensor.device
     if where is None:
         kind, number = tensor.__dlpack_device__()
         if kind == DLDeviceType.CPU:

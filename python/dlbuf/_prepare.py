@@ -27,7 +27,6 @@ _T = TypeVar("_T")
 _EACCES, _EINVAL, _EOPNOTSUPP = 13, 22, 95
 # Libraries whose arrays never change, which their DLPack does not say: known by their modules.
 _IMMUTABLE = ("jax", "jaxlib", "tensorflow")
-_ON_CPU = (DLDeviceType.CPU, DLDeviceType.CUDA_HOST, DLDeviceType.ROCM_HOST)
 # Plans of one Preparer, and Preparers of prepare().
 _KEPT = 16
 
@@ -402,8 +401,10 @@ def _kind_of(tensors: tuple[Tensor, ...], format: str | None) -> _Kind:
 
 def _on_cpu(what: str, t: Tensor) -> Tensor:
     kind, number = t.__dlpack_device__()
-    if kind in _ON_CPU:
+    if kind == DLDeviceType.CPU:
         return t
+    if _dlbuf.cpu_reaches(kind):
+        return from_dlpack(t, device="cpu")
     if t.buffer is None:
         raise UnsupportedError(
             _EOPNOTSUPP, f"{what} is on {device_name(kind, number)} and not of a "

@@ -18,9 +18,8 @@ from ._errors import InvalidError, UnsupportedError
 from ._types import DLDataTypeCode, DLDeviceType, device_name
 
 _EINVAL, _EOPNOTSUPP = 22, 95
-_TORCH = {DLDeviceType.CPU, DLDeviceType.CUDA, DLDeviceType.CUDA_HOST,
-          DLDeviceType.CUDA_MANAGED, DLDeviceType.ROCM,
-          DLDeviceType.ROCM_HOST, DLDeviceType.ONE_API}
+_TORCH = {DLDeviceType.CPU, DLDeviceType.CUDA, DLDeviceType.ROCM,
+          DLDeviceType.ONE_API}
 # Data of these is a handle, not an address.
 _HANDLES = {DLDeviceType.VULKAN, DLDeviceType.OPENCL}
 # The docstrings stand in _dlbuf.pyi, as those of methods in C do.
@@ -58,7 +57,9 @@ def numpy(self: Tensor) -> Any:
 
 def torch(self: Tensor) -> Any:
     kind, number = self.__dlpack_device__()
-    if kind not in _TORCH:
+    if _dlbuf.cpu_reaches(kind):
+        self = _on_cpu(self)            # PyTorch has no pinned memory in DLPack
+    elif kind not in _TORCH:
         raise UnsupportedError(_EOPNOTSUPP, "PyTorch has no tensors on "
                                f"{device_name(kind, number)}: "
                                "t.to(\"cpu\").torch() has the same memory")
@@ -93,8 +94,11 @@ def contiguous(self: Tensor) -> Tensor:
 def to(self: Tensor, device: Device | str, may_copy: bool = False) -> Tensor:
     if self.buffer is not None:
         return _dlbuf.to(self, device, may_copy)
-    if _device_pair(device) == self.__dlpack_device__():
+    here, there = self.__dlpack_device__(), _device_pair(device)
+    if there == here:
         return self.share()
+    if there == (DLDeviceType.CPU, 0) and _dlbuf.cpu_reaches(here[0]):
+        return _on_cpu(self)
     raise UnsupportedError(_EOPNOTSUPP, "the tensor is not of a dma-buf, which "
                            "another device could import: copy it into one of "
                            "dlbuf.alloc(shape, dtype, device)")
@@ -135,11 +139,11 @@ def tobytes(self: Tensor) -> bytes:
 def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
     np: Any = importlib.import_module("numpy")
     kind, number = self.__dlpack_device__()
-    if kind != DLDeviceType.CPU:
+    if not _dlbuf.cpu_reaches(kind) and self.buffer is not None:
         raise UnsupportedError(
             _EOPNOTSUPP, f"the tensor is on {device_name(kind, number)}, not in "
             "the CPU's memory: t.numpy() maps its dma-buf for the CPU")
-    if self.dtype not in _CODES:
+    if self.dtype not in _CODES and _dlbuf.cpu_reaches(kind):
         # JAX, which has bfloat16, asks like this.
         if dtype is not None and np.dtype(dtype).name == self.dtype:
             return self.numpy().copy() if copy else self.numpy()

@@ -543,6 +543,8 @@ _BASES = {
 # Those whose name says how many bits they have.
 _WHOLE = {code.name.lower(): code for code in DLDataTypeCode
           if DLDataTypeCode.FLOAT8_E3M4 <= code <= DLDataTypeCode.FLOAT4_E2M1FN}
+_OWN_BITS: dict[int, int] = {
+    DLDataTypeCode.BOOL: 8, **{code: int(name[5]) for name, code in _WHOLE.items()}}
 _DTYPE = re.compile(r"(?:(bool)|(float[864]_\w+?)|([a-z]+?)(\d+)|"
                     r"code(\d+):(\d+))(?:_?x(\d+))?$")
 # NumPy's short names, of bytes: "u1", "<f4".
@@ -567,8 +569,9 @@ def _no_dtype(x: object) -> InvalidError:
 
 
 def _checked(code: int, bits: int, lanes: int) -> tuple[int, int, int]:
-    """DLPack's struct has 8, 8 and 16 bits for them."""
-    if not (0 <= code < 256 and 0 < bits < 256 and 0 < lanes < 65536):
+    """DLPack's struct has 8, 8 and 16 bits for them, and some codes have one size."""
+    if (not (0 <= code < 256 and 0 < bits < 256 and 0 < lanes < 65536) or
+            bits != _OWN_BITS.get(code, bits)):
         raise InvalidError(_EINVAL, f"DLPack has no dtype of code {code}, {bits} "
                            f"bits, {lanes} lanes")
     return int(code), int(bits), int(lanes)
@@ -596,7 +599,7 @@ def _parse(name: str) -> tuple[int, int, int]:
         if m[1]:
             return _checked(DLDataTypeCode.BOOL, 8, lanes)
         if m[2] in _WHOLE:
-            return _checked(_WHOLE[m[2]], int(name[5]), lanes)
+            return _checked(_WHOLE[m[2]], _OWN_BITS[_WHOLE[m[2]]], lanes)
         if m[3] in _BASES:
             return _checked(_BASES[m[3]], int(m[4]), lanes)
         if m[5]:
@@ -630,15 +633,14 @@ def _name_of(x: Any) -> str:
     kind = getattr(x, "byteorder", "=")
     if isinstance(kind, str) and kind == (">" if _LITTLE else "<"):
         raise _foreign_order(x)
+    # PyTorch, MLX and Paddle print theirs like this; Paddle's name is "UINT8".
+    if type(x).__qualname__.lower() == "dtype" and str(x).startswith(type(x).__module__ + "."):
+        return str(x)
     name = getattr(x, "name", None) or getattr(x, "__name__", None)
     if isinstance(name, str):
         return name
-    # torch.uint8 has no name, and prints this.
-    name = repr(x)
-    if name.startswith("torch.") and type(x).__name__ == "dtype":
-        return name
     raise TypeError(f"a dtype is a name, a DLPack triple, or a dtype of NumPy, "
-                    f"PyTorch, JAX or ml_dtypes, not {x!r}")
+                    f"PyTorch, JAX, MLX, Paddle or ml_dtypes, not {x!r}")
 
 
 def parse_dtype(dtype: Any) -> tuple[int, int, int]:
@@ -765,8 +767,8 @@ def dtype(x: Any, /) -> DType:
 
     x is a name ("uint8", "bfloat16", "float4_e2m1fnx2" with two lanes), NumPy's
     short name ("u1", "<f4"), a Python type (float is float64, as in NumPy), a dtype
-    or scalar type of NumPy, ml_dtypes, PyTorch, JAX or TensorFlow, something with
-    an attribute dtype, or DLPack's three numbers (code, bits, lanes).
+    or scalar type of NumPy, ml_dtypes, PyTorch, JAX, TensorFlow, MLX or Paddle,
+    something with an attribute dtype, or DLPack's three numbers (code, bits, lanes).
 
     InvalidError: there is no such dtype, or its byte order is not the machine's.
     TypeError: x is no dtype.
@@ -779,10 +781,10 @@ def dtype(x: Any, /) -> DType:
 
 def _name(code: int, bits: int, lanes: int) -> str:
     suffix = f"x{lanes}" if lanes != 1 else ""
-    if code == DLDataTypeCode.BOOL and bits == 8:
+    if code == DLDataTypeCode.BOOL:
         return "bool" + suffix
     for name, value in _WHOLE.items():
-        if value == code and bits == int(name[5]):
+        if value == code:
             return name + suffix
     for name, value in _BASES.items():
         if value == code:

@@ -15,7 +15,8 @@ import ctypes
 import functools
 import importlib
 import os
-from collections.abc import Generator
+import threading
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple
 
 from ._dlbuf import Device
@@ -440,6 +441,77 @@ def _has_ended(pipeline: Any, sink: Any) -> bool:
                 state < gst.State.PAUSED and pending == gst.State.VOID_PENDING)
 
 
+def _frames(pipeline: Any, name: str | None, device: Device | str, stop: threading.Event,
+            options: dict[str, Any]) -> Generator[TensorFrame, None, None]:
+    gst, process = _gi().Gst, os.getpid()
+    pipeline = _pipeline_of(pipeline)
+    sink = _sink_of(pipeline, name)
+    allocate(sink)
+    if not sink.get_property("max-buffers"):
+        sink.set_property("max-buffers", 1)
+    if isinstance(device, str):
+        device = Device(device)
+    try:
+        if pipeline.set_state(gst.State.PLAYING) == gst.StateChangeReturn.FAILURE:
+            raise _error_of(pipeline) or Error(_EIO, "the pipeline does not play")
+        while os.getpid() == process and not stop.is_set():
+            sample = sink.emit("try-pull-sample", gst.SECOND // 10)
+            if sample and not sample.get_buffer().get_size():
+                continue
+            if sample:
+                made = frame(sample, device=device, **options)
+                del sample
+                yield made
+                del made
+            elif error := _error_of(pipeline):
+                raise error
+            elif _has_ended(pipeline, sink):
+                return
+    finally:
+        # A child has none of GStreamer's threads, which the pipeline would wait for.
+        if os.getpid() == process:
+            pipeline.set_state(gst.State.NULL)
+            device.trim()
+
+
+class Frames(Iterator[TensorFrame]):
+    """The iterator of frames(). Threads that call next() take turns.
+
+    >>> import dlbuf.gstreamer
+    >>> frames = dlbuf.gstreamer.frames("videotestsrc ! appsink")
+    >>> frames.close(); list(frames)
+    []
+    """
+
+    def __init__(self, run: Callable[[threading.Event], Generator[TensorFrame, None, None]]
+                 ) -> None:
+        self._lock, self._stop, self._process = threading.RLock(), threading.Event(), os.getpid()
+        self._run = run(self._stop)
+
+    def __next__(self) -> TensorFrame:
+        # A child of fork() may have the lock of a thread that it does not have.
+        if os.getpid() != self._process:
+            raise StopIteration
+        try:
+            with self._lock:
+                return next(self._run)
+        finally:
+            if self._stop.is_set():
+                self.close()
+
+    def close(self) -> None:
+        """Stops the pipeline and ends the iteration; a second call does nothing. Frames
+        stay valid. If another thread is inside next(), that call stops the pipeline and
+        ends within a tenth of a second; close() does not wait for it."""
+        self._stop.set()
+        if self._lock.acquire(blocking=False):
+            try:
+                if not self._run.gi_running:        # in a callback of this thread's next()
+                    self._run.close()
+            finally:
+                self._lock.release()
+
+
 def frames(
     pipeline: Any,
     *,
@@ -449,7 +521,7 @@ def frames(
     access: Access | int | str | None = None,
     may_copy: bool = False,
     modifier: int | None = None,
-) -> Generator[TensorFrame, None, None]:
+) -> Frames:
     """Iterates over the frames of a pipeline, until it ends or is stopped.
 
     pipeline is text, as for gst-launch-1.0, or a Gst.Pipeline; it has one appsink, or
@@ -459,8 +531,8 @@ def frames(
     the buffers of a camera while you work. Empty buffers are skipped. The options are
     those of frame().
 
-    Blocks for the next frame. Another thread ends that by stopping the pipeline, not by
-    close(). If you hold frames, the element has fewer buffers: with caps of DMA_DRM it
+    Blocks for the next frame. close() ends that from any thread, and so does stopping the
+    pipeline. If you hold frames, the element has fewer buffers: with caps of DMA_DRM it
     waits for them, with others v4l2src copies into memory of the system, and that is
     EBADF. In a child of os.fork() the iterator ends and does not touch the pipeline.
 
@@ -475,33 +547,8 @@ def frames(
     (480, 640)
     (480, 640)
     """
-    gst, process = _gi().Gst, os.getpid()
-    pipeline = _pipeline_of(pipeline)
-    sink = _sink_of(pipeline, name)
-    allocate(sink)
-    if not sink.get_property("max-buffers"):
-        sink.set_property("max-buffers", 1)
-    if isinstance(device, str):
-        device = Device(device)
-    try:
-        if pipeline.set_state(gst.State.PLAYING) == gst.StateChangeReturn.FAILURE:
-            raise _error_of(pipeline) or Error(_EIO, "the pipeline does not play")
-        while os.getpid() == process:
-            sample = sink.emit("try-pull-sample", gst.SECOND // 10)
-            if sample and not sample.get_buffer().get_size():
-                continue
-            if sample:
-                made = frame(sample, device=device, view=view, access=access,
-                             may_copy=may_copy, modifier=modifier)
-                del sample
-                yield made
-                del made
-            elif error := _error_of(pipeline):
-                raise error
-            elif _has_ended(pipeline, sink):
-                return
-    finally:
-        # A child has none of GStreamer's threads, which the pipeline would wait for.
-        if os.getpid() == process:
-            pipeline.set_state(gst.State.NULL)
-            device.trim()
+    def run(stop: threading.Event) -> Generator[TensorFrame, None, None]:
+        return _frames(pipeline, name, device, stop, {
+            "view": view, "access": access, "may_copy": may_copy, "modifier": modifier})
+
+    return Frames(run)

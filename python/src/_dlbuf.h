@@ -211,7 +211,7 @@ struct source {
 	unsigned int refs;			/* atomic */
 	void (*release)(struct source *src);	/* may lack the GIL */
 	DLTensor dl;				/* points into dims */
-	uint64_t flags;
+	uint64_t flags;				/* without those of a later DLPack */
 	struct hold *hold;			/* of the owner, or NULL */
 	union {
 		DLManagedTensorVersioned *versioned[2];
@@ -241,7 +241,8 @@ struct source *source_versioned(DLManagedTensorVersioned *tensor,
 				DLManagedTensorVersioned *keep);
 /*
  * A tensor over it with the dimensions of dl, its own or another tensor's over
- * it, and a reference of its own; NULL with an exception.
+ * it, and a reference of its own; NULL with an exception. It has no IS_COPIED,
+ * which promises a single owner, and src may have several.
  */
 DLManagedTensorVersioned *source_export(struct source *src, const DLTensor *dl);
 
@@ -292,9 +293,20 @@ int tensor_share(struct tensor *t, DLManagedTensorVersioned **out);
  */
 int tensor_share_ordered(struct tensor *t, uint32_t access, void *stream,
 			 bool wait, DLManagedTensorVersioned **out);
+/* Whether the CPU reads and writes memory of this kind by its address. */
+bool cpu_reaches(DLDeviceType type);
+/*
+ * For memory that is not of a dma-buf: -1 if the CPU does not reach it. Waits for CUDA's
+ * work on managed memory, which the GPU and the CPU share.
+ */
+int tensor_reach(const struct tensor *t);
 /* Memory that something was copied into: of the device or of ours. */
 bool tensor_is_copy(struct tensor *t);
+/* Each element begins at a byte: its bits fill bytes, or are padded to some. */
+bool tensor_is_whole(const struct tensor *t);
 void delete_versioned(DLManagedTensorVersioned *dl);
+/* The exception that is set is kept from a deleter, which may be of Python. */
+void delete_after_error(DLManagedTensorVersioned *dl);
 PyObject *from_fd(PyObject *module, PyObject *const *args, Py_ssize_t n,
 		  PyObject *kwnames);
 PyObject *alloc(PyObject *module, PyObject *args);
@@ -366,6 +378,7 @@ PyObject *tensor_cuda_array_interface(PyObject *self, void *closure);
 int tensor_get_buffer(PyObject *self, Py_buffer *view, int flags);
 void tensor_release_buffer(PyObject *self, Py_buffer *view);
 PyObject *check_stream(PyObject *module, PyObject *args);
+PyObject *reaches(PyObject *module, PyObject *type);
 
 /* ------------------------------------------------------------ exchange.c */
 

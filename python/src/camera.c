@@ -109,7 +109,10 @@ static int check_crop(const struct capture_object *cap, uint32_t view)
 	return ret ? raise_dlbuf(ret) : 0;
 }
 
-/* Capture(node, flags, code, width, height, fps, buffers, newest) */
+/*
+ * Capture(node, flags, code, width, height, fps, buffers, newest, device, access,
+ * exporter)
+ */
 static PyObject *capture_new(PyTypeObject *type, PyObject *args,
 			     PyObject *kwargs)
 {
@@ -122,9 +125,10 @@ static PyObject *capture_new(PyTypeObject *type, PyObject *args,
 	int newest, ret;
 
 	(void)kwargs;
-	if (!PyArg_ParseTuple(args, "sIIIIdIp|OO:Capture", &node, &opts.flags,
+	if (!PyArg_ParseTuple(args, "sIIIIdIp|OOz:Capture", &node, &opts.flags,
 			      &opts.code, &opts.width, &opts.height, &opts.rate,
-			      &opts.buffers, &newest, &device_obj, &access) ||
+			      &opts.buffers, &newest, &device_obj, &access,
+			      &opts.exporter) ||
 	    parse_access(access, &any_access))
 		return NULL;
 	/* A frame that no device takes would be lost. */

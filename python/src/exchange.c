@@ -150,6 +150,12 @@ static int take_own(struct tensor *t, const DLPackExchangeAPI *to,
 	return ret;
 }
 
+static void *lacks(PyObject *type, const char *function)
+{
+	raise_errno(EOPNOTSUPP, "%R has a DLPack exchange API without %s()", type, function);
+	return NULL;
+}
+
 /*
  * exchange(x, type): x as a tensor of another library's class. Both tables are
  * called with the GIL; the tensor between them is taken by the second.
@@ -169,13 +175,19 @@ PyObject *exchange(PyObject *module, PyObject *const *args, Py_ssize_t n)
 	to = api_of(args[1]);
 	if (!to)
 		return NULL;
+	if (!to->managed_tensor_to_py_object_no_sync)
+		return lacks(args[1], "managed_tensor_to_py_object_no_sync");
 	if (PyObject_TypeCheck(args[0], tensor_type)) {
 		if (take_own((struct tensor *)args[0], to, &dl))
 			return NULL;
 	} else {
 		from = api_of((PyObject *)Py_TYPE(args[0]));
-		if (!from ||
-		    from->managed_tensor_from_py_object_no_sync(args[0], &dl))
+		if (!from)
+			return NULL;
+		if (!from->managed_tensor_from_py_object_no_sync)
+			return lacks((PyObject *)Py_TYPE(args[0]),
+				     "managed_tensor_from_py_object_no_sync");
+		if (from->managed_tensor_from_py_object_no_sync(args[0], &dl))
 			return NULL;
 	}
 	/* Takes dl, also when it fails. */

@@ -158,6 +158,31 @@ static void lease_release(void *hold)
 	gil_leave(state);
 }
 
+/* Converters of PyArg_ParseTuple(), whose own I and K cut off what does not fit. */
+static int uint64_of(PyObject *obj, void *out)
+{
+	unsigned long long value = PyLong_AsUnsignedLongLong(obj);
+
+	if (PyErr_Occurred())
+		return !bad_argument(obj, "a number of the frame",
+				     "an int of 64 bits without a sign");
+	*(uint64_t *)out = value;
+	return 1;
+}
+
+static int uint32_of(PyObject *obj, void *out)
+{
+	uint64_t value;
+
+	if (!uint64_of(obj, &value))
+		return 0;
+	*(uint32_t *)out = (uint32_t)value;
+	if (value <= UINT32_MAX)
+		return 1;
+	PyErr_SetNone(PyExc_OverflowError);
+	return !bad_argument(obj, "a number of the frame", "an int of 32 bits");
+}
+
 static int parse_planes(PyObject *planes, struct dlbuf_frame *frame)
 {
 	Py_ssize_t n = PyTuple_Size(planes);
@@ -170,15 +195,13 @@ static int parse_planes(PyObject *planes, struct dlbuf_frame *frame)
 	frame->nplanes = n;
 	for (Py_ssize_t i = 0; i < n; i++) {
 		struct dlbuf_plane *p = &frame->planes[i];
-		unsigned long long offset, bytes;
 		long long pitch;
 
-		if (!PyArg_ParseTuple(PyTuple_GetItem(planes, i), "iLKK",
-				      &p->fd, &pitch, &offset, &bytes))
+		if (!PyArg_ParseTuple(PyTuple_GetItem(planes, i), "iLO&O&", &p->fd,
+				      &pitch, uint64_of, &p->offset, uint64_of,
+				      &p->bytes))
 			return -1;
 		p->pitch = pitch;
-		p->offset = offset;
-		p->bytes = bytes;
 	}
 	return 0;
 }
@@ -275,7 +298,6 @@ PyObject *frame_record(PyObject *make, const struct dlbuf_frame *frame,
 
 int parse_frame(PyObject *args, struct dlbuf_frame *frame)
 {
-	unsigned long long modifier, sequence;
 	int space, clock, field, order;
 	long long timestamp;
 	const char *colour;
@@ -284,20 +306,20 @@ int parse_frame(PyObject *args, struct dlbuf_frame *frame)
 	uint32_t view;
 
 	*frame = (struct dlbuf_frame){ .size = sizeof(*frame), .fence = -1 };
-	if (!PyArg_ParseTuple(args, "(IIIiK)O(IIII)I(IKLiii)y#", &frame->width,
-			      &frame->height, &frame->code, &space, &modifier,
-			      &planes, &frame->crop.x, &frame->crop.y,
-			      &frame->crop.width, &frame->crop.height, &view,
-			      &frame->flags, &sequence, &timestamp, &clock,
-			      &field, &order, &colour, &bytes) ||
+	if (!PyArg_ParseTuple(args, "(O&O&O&iO&)O(O&O&O&O&)I(IO&Liii)y#",
+			      uint32_of, &frame->width, uint32_of, &frame->height,
+			      uint32_of, &frame->code, &space, uint64_of,
+			      &frame->modifier, &planes, uint32_of, &frame->crop.x,
+			      uint32_of, &frame->crop.y, uint32_of,
+			      &frame->crop.width, uint32_of, &frame->crop.height,
+			      &view, &frame->flags, uint64_of, &frame->sequence,
+			      &timestamp, &clock, &field, &order, &colour, &bytes) ||
 	    parse_planes(planes, frame))
 		return -1;
 	if (bytes != (Py_ssize_t)sizeof(frame->colour))
 		return raise_errno(EINVAL, "a colour of %zd bytes", bytes);
 	memcpy(&frame->colour, colour, bytes);
-	frame->modifier = modifier;
 	frame->code_space = space;
-	frame->sequence = sequence;
 	frame->timestamp_ns = timestamp;
 	frame->clock = clock;
 	frame->field = field;

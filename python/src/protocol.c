@@ -62,7 +62,7 @@ static int stream_of(DLDeviceType device, PyObject *obj, void **stream,
 		*stream = (void *)(intptr_t)value;
 		return 0;
 	}
-	if (device != kDLCPU && device != kDLCUDAHost && device != kDLROCMHost)
+	if (!cpu_reaches(device))
 		*wait = false;
 	if (!none)
 		return raise_errno(EINVAL, "stream %lld: only None is defined for "
@@ -84,6 +84,52 @@ PyObject *check_stream(PyObject *module, PyObject *args)
 		return NULL;
 	return Py_BuildValue("(nN)", (Py_ssize_t)(intptr_t)stream,
 			     PyBool_FromLong(wait));
+}
+
+/* ---------------------------------------------------------------- the CPU */
+
+bool cpu_reaches(DLDeviceType type)
+{
+	return type == kDLCPU || type == kDLCUDAHost || type == kDLROCMHost ||
+	       type == kDLCUDAManaged;
+}
+
+/* cpu_reaches(device type) -> bool */
+PyObject *reaches(PyObject *module, PyObject *type)
+{
+	long value = PyLong_AsLong(type);
+
+	(void)module;
+	if (value == -1 && PyErr_Occurred())
+		return NULL;
+	return PyBool_FromLong(cpu_reaches(value));
+}
+
+/* The producer has ordered the memory on the legacy default stream, as for stream=None. */
+static int wait_for_cuda(void)
+{
+	PyObject *cuda = PyImport_ImportModule("dlbuf._cuda");
+	PyObject *ret = cuda ? PyObject_CallMethod(cuda, "wait", "i", 1) : NULL;
+
+	Py_XDECREF(cuda);
+	Py_XDECREF(ret);
+	return ret ? 0 : -1;
+}
+
+int tensor_reach(const struct tensor *t)
+{
+	const DLTensor *dl = &t->dl->dl_tensor;
+	PyObject *where;
+
+	if (cpu_reaches(dl->device.device_type))
+		return dl->device.device_type == kDLCUDAManaged && dl->data ?
+		       wait_for_cuda() : 0;
+	where = device_text(dl->device);
+	if (where)
+		raise_errno(EOPNOTSUPP, "the memory is on %U, which the CPU cannot reach, "
+			    "and not of a dma-buf: let its library copy it", where);
+	Py_XDECREF(where);
+	return -1;
 }
 
 /* ---------------------------------------------------------------- copies */
@@ -112,12 +158,11 @@ static void copy_dim(char *to, const char *from, const DLTensor *dl, int dim,
 static DLManagedTensorVersioned *copy_of(DLManagedTensorVersioned *from)
 {
 	const DLTensor *dl = &from->dl_tensor;
-	uint64_t flags = (from->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED)
-			 | DLPACK_FLAG_BITMASK_IS_COPIED;
+	uint64_t flags = from->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
 	DLManagedTensorVersioned *ret = NULL;
 	struct source *src = NULL;
 
-	if ((dl->dtype.bits * dl->dtype.lanes) % 8) {
+	if ((dl->dtype.bits * dl->dtype.lanes) % 8 && !flags) {
 		delete_versioned(from);
 		raise_errno(EOPNOTSUPP, "elements that are not whole bytes are "
 			    "not copied");
@@ -134,12 +179,15 @@ static DLManagedTensorVersioned *copy_of(DLManagedTensorVersioned *from)
 		ret = source_export(src, &src->dl);
 		source_unref(src);
 	}
+	/* Nobody else has this memory. */
+	if (ret)
+		ret->flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
 	return ret;
 }
 
 /*
- * A tensor of another device as one of the CPU's: the dma-buf behind it is
- * imported there too, and nothing is copied.
+ * A tensor of another device as one of the CPU's, without a copy: the dma-buf behind it
+ * is imported there too, or the CPU reaches the memory.
  */
 static int on_cpu(struct tensor *t, uint32_t access,
 		  DLManagedTensorVersioned **out)
@@ -151,9 +199,13 @@ static int on_cpu(struct tensor *t, uint32_t access,
 	struct source *src;
 	int ret;
 
-	if (t->src)
-		return raise_errno(EOPNOTSUPP, "the memory is not of a dma-buf: "
-				   "the CPU cannot reach it without its owner");
+	if (t->src) {
+		DLTensor here = t->dl->dl_tensor;
+
+		here.device = (DLDevice){ kDLCPU, 0 };
+		*out = tensor_reach(t) ? NULL : source_export(t->src, &here);
+		return *out ? 0 : -1;
+	}
 	/* Holds the frame's lease. */
 	if (tensor_share(t, &keep))
 		return -1;
@@ -185,7 +237,6 @@ static int on_cpu(struct tensor *t, uint32_t access,
 	src = source_versioned(dl, keep);
 	if (!src)
 		return -1;
-	src->flags |= keep->flags & DLPACK_FLAG_BITMASK_IS_COPIED;
 	*out = source_export(src, &src->dl);
 	source_unref(src);
 	return *out ? 0 : -1;
@@ -259,42 +310,48 @@ static PyObject *legacy_capsule_of(DLManagedTensorVersioned *dl)
 	return capsule;
 }
 
-static int parse_pair(PyObject *obj, const char *what, int *a, int *b)
+/* Leaves TypeError or OverflowError for bad_argument(). */
+static int parse_int(PyObject *obj, int *n)
 {
-	static const char want[] = "a pair of integers";
-	PyObject *tuple, *first, *second;
+	PyObject *index = PyNumber_Index(obj);
+	long value = index ? PyLong_AsLong(index) : -1;
+
+	Py_XDECREF(index);
+	if (value == -1 && PyErr_Occurred())
+		return -1;
+	*n = (int)value;
+	if (*n == value)
+		return 0;
+	PyErr_SetNone(PyExc_OverflowError);
+	return -1;
+}
+
+/* A number, or an enum that is no IntEnum and has its number in value. */
+static int parse_enum(PyObject *obj, int *n)
+{
+	PyObject *value;
+	int ret;
+
+	if (PyIndex_Check(obj) || !PyObject_HasAttrString(obj, "value"))
+		return parse_int(obj, n);
+	value = PyObject_GetAttrString(obj, "value");
+	ret = value ? parse_int(value, n) : -1;
+	Py_XDECREF(value);
+	return ret;
+}
+
+static int parse_pair(PyObject *obj, const char *what, int pair[2])
+{
+	static const char want[] = "a pair of integers of 32 bits";
+	PyObject *tuple = PySequence_Tuple(obj);
 	int ret = -1;
 
-	if (PyTuple_CheckExact(obj) && PyTuple_Size(obj) == 2 &&
-	    PyLong_CheckExact(PyTuple_GetItem(obj, 0)) &&
-	    PyLong_CheckExact(PyTuple_GetItem(obj, 1))) {
-		*a = (int)PyLong_AsLong(PyTuple_GetItem(obj, 0));
-		*b = (int)PyLong_AsLong(PyTuple_GetItem(obj, 1));
-		return PyErr_Occurred() ? bad_argument(obj, what, want) : 0;
-	}
-	tuple = PySequence_Tuple(obj);
-	if (!tuple)
-		return bad_argument(obj, what, want);
-	if (PyTuple_Size(tuple) != 2) {
-		PyErr_Format(PyExc_TypeError, "%s is %s", what, want);
-	} else {
-		/* An enum that is not an IntEnum has its number in value. */
-		first = PyTuple_GetItem(tuple, 0);
-		if (PyIndex_Check(first))
-			Py_INCREF(first);
-		else
-			first = PyObject_GetAttrString(first, "value");
-		second = PyTuple_GetItem(tuple, 1);
-		if (first) {
-			*a = (int)PyLong_AsLong(first);
-			*b = (int)PyLong_AsLong(second);
-			ret = PyErr_Occurred() ?
-			      bad_argument(obj, what, want) : 0;
-			Py_DECREF(first);
-		}
-	}
-	Py_DECREF(tuple);
-	return ret;
+	if (tuple && PyTuple_Size(tuple) != 2)
+		PyErr_SetNone(PyExc_TypeError);
+	else if (tuple && !parse_enum(PyTuple_GetItem(tuple, 0), &pair[0]))
+		ret = parse_int(PyTuple_GetItem(tuple, 1), &pair[1]);
+	Py_XDECREF(tuple);
+	return ret ? bad_argument(obj, what, want) : 0;
 }
 
 /*
@@ -313,7 +370,23 @@ static int check_unordered(struct tensor *t)
 			   "stream: -1 is none");
 }
 
-static PyObject *do_dlpack(struct tensor *t, PyObject *stream_obj, bool legacy,
+/* Refuses what a consumer of that version of DLPack cannot be told. */
+static int check_version(const DLManagedTensorVersioned *dl, const int version[2])
+{
+	const int major = version[0], minor = version[1];
+
+	if (major < 1 && dl->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
+		return raise_errno(EOPNOTSUPP, "the tensor is read-only, which a "
+				   "consumer of DLPack before 1.0 cannot be told");
+	if ((major < 1 || (major == 1 && minor < 1)) &&
+	    dl->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED)
+		return raise_errno(EOPNOTSUPP, "each element of %d bits has a byte of its "
+				   "own, which a consumer of DLPack before 1.1 cannot "
+				   "be told", dl->dl_tensor.dtype.bits);
+	return 0;
+}
+
+static PyObject *do_dlpack(struct tensor *t, PyObject *stream_obj, const int version[2],
 			   bool to_cpu, bool copy)
 {
 	uint32_t access = copy ? DLBUF_READ : 0;
@@ -349,15 +422,11 @@ static PyObject *do_dlpack(struct tensor *t, PyObject *stream_obj, bool legacy,
 		if (!dl)
 			return NULL;
 	}
-	if (!legacy)
-		return capsule_of(dl);
-	if (dl->flags & DLPACK_FLAG_BITMASK_READ_ONLY) {
-		delete_versioned(dl);
-		raise_errno(EOPNOTSUPP, "the tensor is read-only, which a "
-			    "consumer of DLPack before 1.0 cannot be told");
+	if (check_version(dl, version)) {
+		delete_after_error(dl);
 		return NULL;
 	}
-	return legacy_capsule_of(dl);
+	return version[0] < 1 ? legacy_capsule_of(dl) : capsule_of(dl);
 }
 
 static void refuse_device(DLDevice own, DLDevice wanted)
@@ -387,7 +456,7 @@ PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n,
 {
 	PyObject *given[DLPACK_ARGS], *version, *device, *copy;
 	struct tensor *t = (struct tensor *)self;
-	int major = 0, minor = 0, type = 0, id = 0, want_copy = 0;
+	int max_version[2] = { 0 }, where[2] = { 0 }, want_copy = 0;
 	DLDevice own;
 	PyObject *ret;
 
@@ -397,7 +466,7 @@ PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n,
 	device = given[DL_DEVICE];
 	copy = given[COPY];
 	if (version && version != Py_None &&
-	    parse_pair(version, "max_version", &major, &minor))
+	    parse_pair(version, "max_version", max_version))
 		return NULL;
 	if (copy && copy != Py_None) {
 		want_copy = PyObject_IsTrue(copy);
@@ -405,20 +474,20 @@ PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n,
 			return NULL;
 	}
 	if (device && device != Py_None &&
-	    parse_pair(device, "dl_device", &type, &id))
+	    parse_pair(device, "dl_device", where))
 		return NULL;
 	if (tensor_begin(t))
 		return NULL;
 	own = t->dl->dl_tensor.device;
 	if (device && device != Py_None) {
-		if ((type != (int)own.device_type || id != own.device_id) &&
-		    (type != kDLCPU || id)) {
-			refuse_device(own, (DLDevice){ type, id });
+		if ((where[0] != (int)own.device_type || where[1] != own.device_id) &&
+		    (where[0] != kDLCPU || where[1])) {
+			refuse_device(own, (DLDevice){ where[0], where[1] });
 			tensor_end(t);
 			return NULL;
 		}
 	}
-	ret = do_dlpack(t, given[STREAM], major < 1, type == kDLCPU, want_copy);
+	ret = do_dlpack(t, given[STREAM], max_version, where[0] == kDLCPU, want_copy);
 	tensor_end(t);
 	return ret;
 }
@@ -535,10 +604,12 @@ static int get_buffer(struct tensor *t, Py_buffer *view, int flags)
 	struct view *v;
 	int ret;
 
-	if (t->dl->dl_tensor.device.device_type != kDLCPU)
+	if (!t->src && !cpu_reaches(t->dl->dl_tensor.device.device_type))
 		return raise_errno(EOPNOTSUPP, "the tensor is not in the CPU's "
 				   "memory: ask for one that is, with "
 				   "from_dlpack(t, device=\"cpu\")");
+	if (t->src && tensor_reach(t))
+		return -1;
 	v = calloc(1, sizeof(*v) + (2 * t->dl->dl_tensor.ndim + 1) *
 		   sizeof(v->dims[0]));
 	if (!v) {
@@ -670,8 +741,8 @@ PyObject *tensor_array_interface(PyObject *self, void *closure)
 	(void)closure;
 	if (tensor_begin(t))
 		return NULL;
-	ret = interface_of(t, t->dl->dl_tensor.device.device_type == kDLCPU);
-	if (ret && order_interface(t, NULL))
+	ret = interface_of(t, cpu_reaches(t->dl->dl_tensor.device.device_type));
+	if (ret && (order_interface(t, NULL) || tensor_reach(t)))
 		Py_CLEAR(ret);
 	tensor_end(t);
 	return ret;

@@ -6,17 +6,48 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define KNOWN_FLAGS (DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_COPIED | \
+		     DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED)
+
 struct exported {
 	DLManagedTensorVersioned dl;
 	struct source *src;
 	int64_t dims[];		/* shape, then strides */
 };
 
+/* The bits that DLPack gives to a code; 0 for a code of any size. */
+static unsigned int bits_of_code(uint8_t code)
+{
+	if (code == kDLBool || (code >= kDLFloat8_e3m4 && code <= kDLFloat8_e8m0fnu))
+		return 8;
+	if (code == kDLFloat6_e2m3fn || code == kDLFloat6_e3m2fn)
+		return 6;
+	return code == kDLFloat4_e2m1fn ? 4 : 0;
+}
+
+static int check_dtype(DLDataType dtype, uint64_t flags)
+{
+	unsigned int own = bits_of_code(dtype.code);
+
+	if (!dtype_bytes(dtype))
+		return raise_errno(EINVAL, "a dtype of %d bits in %d lanes has "
+				   "no size", dtype.bits, dtype.lanes);
+	if (own && dtype.bits != own)
+		return raise_errno(EINVAL, "a dtype of DLPack's code %d has %u "
+				   "bits, not %d", dtype.code, own, dtype.bits);
+	if (dtype.bits < 8 && dtype.lanes > 1 &&
+	    flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED)
+		return raise_errno(EOPNOTSUPP, "the tensor is padded, and DLPack does "
+				   "not say whether each of its %d lanes is or each "
+				   "element", dtype.lanes);
+	return 0;
+}
+
 /*
  * Validates what a producer says, for every way in; see source_create(). Sets
  * *empty where there are no elements.
  */
-static int check(const DLTensor *dl, bool *empty)
+static int check(const DLTensor *dl, uint64_t flags, bool *empty)
 {
 	int64_t item = dtype_bytes(dl->dtype), bytes = item;
 	int64_t low = 0, high = 0, reach, compact = 1;
@@ -28,9 +59,8 @@ static int check(const DLTensor *dl, bool *empty)
 	if (dl->ndim && !dl->shape)
 		return raise_errno(EINVAL, "the tensor has %d dimensions and no "
 				   "shape", (int)dl->ndim);
-	if (!item)
-		return raise_errno(EINVAL, "a dtype of %d bits in %d lanes has "
-				   "no size", dl->dtype.bits, dl->dtype.lanes);
+	if (check_dtype(dl->dtype, flags))
+		return -1;
 	for (int i = 0; i < dl->ndim; i++) {
 		if (dl->shape[i] < 0)
 			return raise_errno(EINVAL, "shape[%d] is negative", i);
@@ -74,7 +104,7 @@ struct source *source_create(const DLTensor *dl, uint64_t flags,
 	int64_t *shape, *strides;
 	bool empty = false;
 
-	if (check(dl, &empty))
+	if (check(dl, flags, &empty))
 		return NULL;
 	src = calloc(1, sizeof(*src) + 2 * dl->ndim * sizeof(src->dims[0]));
 	if (!src) {
@@ -83,7 +113,7 @@ struct source *source_create(const DLTensor *dl, uint64_t flags,
 	}
 	src->refs = 1;
 	src->release = release;
-	src->flags = flags;
+	src->flags = flags & KNOWN_FLAGS;
 	src->dl = *dl;
 	shape = src->dims;
 	strides = src->dims + dl->ndim;
@@ -121,6 +151,7 @@ static void delete_exported(DLManagedTensorVersioned *self)
 
 DLManagedTensorVersioned *source_export(struct source *src, const DLTensor *dl)
 {
+	const uint64_t padded = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
 	size_t bytes = dl->ndim * sizeof(int64_t);
 	struct exported *e = calloc(1, sizeof(*e) + 2 * bytes);
 
@@ -133,7 +164,8 @@ DLManagedTensorVersioned *source_export(struct source *src, const DLTensor *dl)
 	e->dl = (DLManagedTensorVersioned){
 		.version = { DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION },
 		.deleter = delete_exported,
-		.flags = src->flags,
+		.flags = src->flags & (DLPACK_FLAG_BITMASK_READ_ONLY |
+				       (dl->dtype.bits < 8 ? padded : 0)),
 		.dl_tensor = *dl,
 	};
 	if (dl->ndim) {
@@ -184,11 +216,7 @@ void delete_versioned(DLManagedTensorVersioned *dl)
 		dl->deleter(dl);
 }
 
-/*
- * With an exception on its way, which a deleter that is itself written in
- * Python must not see.
- */
-static void delete_after_error(DLManagedTensorVersioned *dl)
+void delete_after_error(DLManagedTensorVersioned *dl)
 {
 	PyObject *a, *b, *c;
 

@@ -399,9 +399,23 @@ static PyObject *tensor_vpi_send(PyObject *self, PyObject *args, PyObject *kwarg
 
 /* ---------------------------------------------------------------- attributes */
 
-/* What an attribute is made of, closure tells which. */
-static PyObject *of_dl(const DLTensor *dl, char what)
+/* Elements are packed that are no whole bytes and not padded. */
+static int64_t bytes_of(const struct tensor *t)
 {
+	const DLTensor *dl = &t->dl->dl_tensor;
+	unsigned int bits = dl->dtype.bits * dl->dtype.lanes;
+	int64_t n = count_of(dl);
+
+	if (tensor_is_whole(t))
+		return n * (int64_t)dtype_bytes(dl->dtype);
+	return n / 8 * bits + (n % 8 * bits + 7) / 8;
+}
+
+/* What an attribute is made of, closure tells which. */
+static PyObject *of_dl(const struct tensor *t, char what)
+{
+	const DLTensor *dl = &t->dl->dl_tensor;
+
 	switch (what) {
 	case 'h':
 		return tuple_of(dl->shape, dl->ndim);
@@ -418,8 +432,7 @@ static PyObject *of_dl(const DLTensor *dl, char what)
 	case 'o':
 		return PyLong_FromUnsignedLongLong(dl->byte_offset);
 	default:
-		return PyLong_FromLongLong(count_of(dl) * (int64_t)
-					   dtype_bytes(dl->dtype));
+		return PyLong_FromLongLong(bytes_of(t));
 	}
 }
 
@@ -430,18 +443,27 @@ static PyObject *get_dl(PyObject *self, void *closure)
 
 	if (tensor_begin(t))
 		return NULL;
-	ret = of_dl(&t->dl->dl_tensor, *(const char *)closure);
+	ret = of_dl(t, *(const char *)closure);
 	tensor_end(t);
 	return ret;
+}
+
+bool tensor_is_whole(const struct tensor *t)
+{
+	DLDataType dtype = t->dl->dl_tensor.dtype;
+
+	return !(dtype.bits * dtype.lanes % 8) ||
+	       t->dl->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
 }
 
 bool tensor_is_copy(struct tensor *t)
 {
 	struct dlbuf_tensor_info info = { .size = sizeof(info) };
 
-	return t->dl->flags & DLPACK_FLAG_BITMASK_IS_COPIED ||
-	       (!t->src && !dlbuf_tensor_get_info(t->dl, &info) &&
-		info.path >= DLBUF_PATH_BRIDGE);
+	if (t->src)
+		return t->src->flags & DLPACK_FLAG_BITMASK_IS_COPIED;
+	return !dlbuf_tensor_get_info(t->dl, &info) &&
+	       info.path >= DLBUF_PATH_BRIDGE;
 }
 
 static PyObject *get_is_copied(PyObject *self, void *closure)
@@ -483,13 +505,20 @@ static PyObject *get_closed(PyObject *self, void *closure)
 
 static PyObject *get_device(PyObject *self, void *closure)
 {
-	PyObject *device = (PyObject *)((struct tensor *)self)->device;
+	struct tensor *t = (struct tensor *)self;
+	PyObject *device = (PyObject *)t->device;
+	DLDevice on = { 0 };
 
 	(void)closure;
-	if (!device)
-		device = Py_None;
-	Py_INCREF(device);
-	return device;
+	/* Plain memory has no Device of its own. */
+	if (!device && use_begin(&t->users)) {
+		if (t->src)
+			on = t->dl->dl_tensor.device;
+		tensor_end(t);
+	}
+	if (on.device_type == kDLCPU && !on.device_id)
+		return (PyObject *)device_cpu();
+	return Py_NewRef(device ? device : Py_None);
 }
 
 static PyObject *get_frame(PyObject *self, void *closure)
@@ -564,8 +593,8 @@ static PyObject *tensor_repr(PyObject *self)
 
 	if (!use_begin(&t->users))
 		return PyUnicode_FromString("<dlbuf.Tensor, closed>");
-	shape = of_dl(&t->dl->dl_tensor, 'h');
-	dtype = of_dl(&t->dl->dl_tensor, 't');
+	shape = of_dl(t, 'h');
+	dtype = of_dl(t, 't');
 	device = where(t);
 	if (shape && dtype && device)
 		ret = PyUnicode_FromFormat(

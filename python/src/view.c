@@ -27,13 +27,13 @@ static bool has_addresses(DLDeviceType type)
 }
 
 /* The bytes of n elements; -1 if that is not a whole number. */
-static int bytes_of(const struct source *src, const DLTensor *dl, int64_t n,
-		    int64_t *bytes)
+static int bytes_of(const struct tensor *t, int64_t n, int64_t *bytes)
 {
-	unsigned int bits = dl->dtype.bits * dl->dtype.lanes;
+	DLDataType dtype = t->dl->dl_tensor.dtype;
+	unsigned int bits = dtype.bits * dtype.lanes;
 
-	*bytes = n * (int64_t)dtype_bytes(dl->dtype);
-	if (!(bits % 8) || src->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED)
+	*bytes = n * (int64_t)dtype_bytes(dtype);
+	if (tensor_is_whole(t))
 		return 0;
 	if (n % 8 * bits % 8)
 		return raise_errno(EOPNOTSUPP, "the view begins inside a byte: "
@@ -58,7 +58,7 @@ static DLManagedTensorVersioned *view_of_source(struct tensor *t,
 		dl.byte_offset = 0;
 		return source_export(t->src, &dl);
 	}
-	if (bytes_of(t->src, &dl, from, &bytes))
+	if (bytes_of(t, from, &bytes))
 		return NULL;
 	if (has_addresses(dl.device.device_type))
 		dl.data = (void *)((uintptr_t)dl.data + bytes);
@@ -340,6 +340,7 @@ PyObject *view(PyObject *module, PyObject *args)
 	PyObject *obj, *shape, *strides, *dtype, *ret = NULL;
 	struct tensor *t;
 	struct layout l;
+	unsigned int bits;
 	DLDataType from;
 
 	(void)module;
@@ -351,7 +352,9 @@ PyObject *view(PyObject *module, PyObject *args)
 	if (tensor_begin(t))
 		return NULL;
 	from = t->dl->dl_tensor.dtype;
-	if (l.dl.dtype.bits * l.dl.dtype.lanes == from.bits * from.lanes)
+	bits = l.dl.dtype.bits * l.dl.dtype.lanes;
+	if (bits == (unsigned int)from.bits * from.lanes ||
+	    (tensor_is_whole(t) && bits == 8 * dtype_bytes(from)))
 		ret = tensor_view(t, &l, 0);
 	else
 		raise_errno(EOPNOTSUPP, "elements of %d bits are not whole bytes",

@@ -16,7 +16,9 @@ class Table(ctypes.Structure):
             ctypes.c_int, ctypes.POINTER(DLTensor),
             ctypes.POINTER(ctypes.POINTER(Versioned)), ctypes.c_void_p,
             ctypes.c_void_p)),
-        ("from_object", ctypes.c_void_p),
+        ("from_object", ctypes.PYFUNCTYPE(
+            ctypes.c_int, ctypes.py_object,
+            ctypes.POINTER(ctypes.POINTER(Versioned)))),
         ("to_object", ctypes.PYFUNCTYPE(
             ctypes.c_int, ctypes.c_void_p,
             ctypes.POINTER(ctypes.c_void_p)))]
@@ -35,6 +37,13 @@ def tensor_at(managed):
     # out was a reference, too.
     py.Py_DecRef(tensor)
     return tensor
+
+
+def given(tensor):
+    """What a consumer in C takes of a Tensor: the struct, to be deleted."""
+    out = ctypes.POINTER(Versioned)()
+    assert not API.from_object(tensor, ctypes.byref(out))
+    return out
 
 
 def allocated(shape, device=1):

@@ -4,9 +4,13 @@
 import os
 from typing import Any, assert_type
 
+import numpy as np
 import dlbuf
 from dlbuf import (Access, CanDLPack, CanDLPackDevice, Device, DLDeviceType,
                    DType, Exported, Frame, PathInfo, Tensor, TensorFrame)
+
+
+Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
 def consumer(x: CanDLPack[int, int]) -> None: ...
@@ -27,7 +31,7 @@ async def awaits(camera: dlbuf.Camera) -> None:
         assert_type(frame, TensorFrame)
 
 
-def uses(fd: int, other: Any) -> None:
+def uses(fd: int, other: Any, array: Array) -> None:
     t = dlbuf.from_fd(fd, (1080, 1920, 3), "uint8", device="vulkan:0")
     assert_type(t, Tensor)
     consumer(t)
@@ -95,6 +99,9 @@ def uses(fd: int, other: Any) -> None:
     assert_type(t.access, Access | None)
     assert_type(dlbuf.wrap(t, reverse=True), Tensor)
     assert_type(dlbuf.wrap(other, lambda x: x), Tensor)
+    assert_type(dlbuf.asdlpack(b"abc"), Tensor)
+    assert_type(dlbuf.asdlpack(t), Tensor)
+    assert_type(dlbuf.asdlpack(array), Array)
     assert_type(dlbuf.share(other, 4096, (2, 3), "uint8", reverse=True,
                             device=(DLDeviceType.CUDA, 0)), Tensor)
     x, info = dlbuf.prepare([other, other], "yolo", format="NV12", size=(320, 320))

@@ -976,6 +976,34 @@ TEST(threads_share_a_tensor)
 	close(shared_pipe[1]);
 }
 
+/* IS_COPIED promises a single owner, and each of these makes a second one. */
+TEST(a_shared_copy_has_no_single_owner)
+{
+	int64_t shape = 4096, half = 2048;
+	const DLTensor layout = LAYOUT8(1, &shape), view = LAYOUT8(1, &half);
+	struct dlbuf_device *dev = device(3);
+	DLManagedTensorVersioned *t, *other;
+	DLManagedTensor *legacy;
+	int fd = buffer(4096);
+
+	REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &t));
+	for (int i = 0; i < 3; i++) {
+		t->flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
+		if (i < 2) {
+			REQUIRE_OK(dlbuf_tensor_share(t, i ? &view : NULL, &other));
+			CHECK_EQ(other->flags, 0);
+			other->deleter(other);
+		} else {
+			REQUIRE_OK(dlbuf_tensor_share_legacy(t, &legacy));
+			legacy->deleter(legacy);
+		}
+		CHECK_EQ(t->flags, 0);
+	}
+	t->deleter(t);
+	dlbuf_device_close(dev);
+	close(fd);
+}
+
 /* ---------------------------------------------------------------- faults */
 
 #ifdef CONFIG_FAULT_INJECTION

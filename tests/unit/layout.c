@@ -309,17 +309,17 @@ TEST(says_what_is_wrong)
 
 TEST(every_dtype)
 {
-	static const uint8_t codes[] = { kDLInt, kDLFloat, kDLComplex, kDLBool,
-					 kDLFloat4_e2m1fn, kDLBcomplex };
+	/* Of each code, in DLPack's order; 0: any. A code from the future has any. */
+	static const uint8_t own[] = { 0, 0, 0, 0, 0, 0, 8, 8, 8, 8, 8, 8, 8, 8, 8, 6, 6, 4, 0, 0 };
 	static const uint16_t lanes[] = { 0, 1, 2, 3, 4, 8, 16, 65535 };
 	static const uint64_t offsets[] = { 0, 1, 2, 4, 6, 8, 12, 16 };
 	unsigned int wrong = 0;
 
 	for (int bits = 0; bits < 256; bits++)
-	for (size_t c = 0; c < sizeof(codes); c++)
+	for (size_t c = 0; c < sizeof(own); c++)
 	for (size_t l = 0; l < sizeof(lanes) / sizeof(lanes[0]); l++)
 	for (size_t o = 0; o < sizeof(offsets) / sizeof(offsets[0]); o++) {
-		DLTensor layout = { .dtype = { codes[c], bits, lanes[l] },
+		DLTensor layout = { .dtype = { c < sizeof(own) - 1 ? c : 255, bits, lanes[l] },
 				    .byte_offset = offsets[o] };
 		unsigned int align = 1;
 		uint64_t first = 0, end = 0;
@@ -329,9 +329,9 @@ TEST(every_dtype)
 		for (int b = 8; b <= 128; b *= 2)
 			if (bits == b)
 				align = b / 8;
-		if ((codes[c] == kDLComplex || codes[c] == kDLBcomplex) && align > 1)
+		if ((c == kDLComplex || c == kDLBcomplex) && align > 1)
 			align /= 2;
-		if (!bits || !lanes[l])
+		if (!bits || !lanes[l] || (own[c] && bits != own[c]))
 			want = -EINVAL;
 		else if (bits * lanes[l] % 8)
 			want = -EOPNOTSUPP;
@@ -342,7 +342,7 @@ TEST(every_dtype)
 		    (!ret && (first != offsets[o] ||
 			      end != offsets[o] + bits * lanes[l] / 8)))
 			wrong += CHECK_MSG(false, "code %d, %d bits, %d lanes, "
-					   "offset %d: %d, not %d", codes[c],
+					   "offset %d: %d, not %d", (int)c,
 					   bits, lanes[l], (int)offsets[o],
 					   ret, want) + 1;
 		if (wrong > 10)

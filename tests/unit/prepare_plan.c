@@ -555,6 +555,9 @@ TEST(tensors_that_are_refused)
 		{ -EINVAL, "dimensions", 2, { 8, 8 }, { 0 }, 0, { 0 }, 0, 0, 0 },
 		{ -EOPNOTSUPP, "is uint8, the plan's float32", 3, { 3, 8, 8 }, { 0 }, 0, { kDLUInt, 8, 1 }, 0, 0, 0 },
 		{ -EOPNOTSUPP, "on another device (2 of DLPack)", 3, { 3, 8, 8 }, { 0 }, 0, { 0 }, kDLCUDA, 0, 0 },
+		{ 0, "", 3, { 3, 8, 8 }, { 0 }, 0, { 0 }, kDLCUDAHost, 0, 0 },
+		{ 0, "", 3, { 3, 8, 8 }, { 0 }, 0, { 0 }, kDLROCMHost, 0, 0 },
+		{ 0, "", 3, { 3, 8, 8 }, { 0 }, 0, { 0 }, kDLCUDAManaged, 0, 0 },
 		{ -EACCES, "read-only", 3, { 3, 8, 8 }, { 0 }, 0, { 0 }, 0, DLPACK_FLAG_BITMASK_READ_ONLY, 0 },
 		{ -EPROTO, "DLPack", 3, { 3, 8, 8 }, { 0 }, 0, { 0 }, 0, 0, 9 },
 		{ -EOPNOTSUPP, "one place", 3, { 3, 8, 8 }, { 0, 8, 1 }, 0, { 0 }, 0, 0, 0 },
@@ -616,6 +619,9 @@ TEST(tensors_that_are_refused)
 		int device;
 	} plane_rows[] = {
 		{ 0, "", 3, { 12, 16, 3 }, { -48, 3, 1 }, { kDLUInt, 8, 1 }, kDLCPU },
+		{ 0, "", 3, { 12, 16, 3 }, { 0 }, { kDLUInt, 8, 1 }, kDLCUDAHost },
+		{ 0, "", 3, { 12, 16, 3 }, { 0 }, { kDLUInt, 8, 1 }, kDLROCMHost },
+		{ 0, "", 3, { 12, 16, 3 }, { 0 }, { kDLUInt, 8, 1 }, kDLCUDAManaged },
 		{ -EINVAL, "shape", 3, { 12, 15, 3 }, { 0 }, { kDLUInt, 8, 1 }, kDLCPU },
 		{ -EINVAL, "shape", 3, { 11, 16, 3 }, { 0 }, { kDLUInt, 8, 1 }, kDLCPU },
 		{ -EINVAL, "shape", 3, { 12, 16, 4 }, { 0 }, { kDLUInt, 8, 1 }, kDLCPU },

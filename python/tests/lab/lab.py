@@ -403,6 +403,7 @@ def vulkan():
     raises(BufferError, lambda: gpu.__dlpack__(dl_device=(2, 0)))
     raises(ValueError, lambda: gpu.__dlpack__(stream=1))
     raises(BufferError, lambda: memoryview(gpu))
+    assert "t.numpy() maps its dma-buf" in str(raises(BufferError, lambda: np.asarray(gpu)))
     gpu.acquire()
     gpu.release()
     # The frame's lease waits for the CPU's view, too.

@@ -27,6 +27,7 @@ from dlbuf import Access, ControlFlag, _camera
 
 from lab_camera import (camera, control, read, settle, shared_trim, vivid,
                         vivids, whole)
+from interop._memory import Versioned, py
 from labtools import Skip, case, fds, raises
 
 
@@ -43,6 +44,56 @@ def as_nobody(code):
         raise Skip("another user cannot read the package")
     assert p.returncode == 0 and not p.stderr, p
     return p.stdout.splitlines()
+
+
+# ------------------------------------------------------------------ no EXPBUF
+
+# The kernel refuses VIDIOC_EXPBUF to this process, as drivers do that do not have it: a
+# filter over an ioctl's number (args[1] is at 24, and its other half is 0).
+WITHOUT_EXPBUF = """
+import ctypes, errno, struct, sys
+import dlbuf
+from dlbuf import _v4l2
+number = _v4l2._number(_v4l2._READ | _v4l2._WRITE, 16, "@5I11I")
+code = struct.pack("@" + "HBBI" * 4, 0x20, 0, 0, 24 + 4 * (sys.byteorder == "big"), 0x15, 0, 1, number,
+                   0x06, 0, 0, 0x00050000 | errno.ENOTTY, 0x06, 0, 0, 0x7FFF0000)
+room = ctypes.create_string_buffer(code)
+program = struct.pack("@HP", 4, ctypes.addressof(room))
+libc = ctypes.CDLL(None, use_errno=True)
+assert not libc.prctl(38, 1, 0, 0, 0)                     # PR_SET_NO_NEW_PRIVS
+assert not libc.prctl(22, 2, program, 0, 0), ctypes.get_errno()     # PR_SET_SECCOMP
+"""
+
+
+@case
+def a_camera_that_cannot_export():
+    """The error names what works, and it works."""
+    code = WITHOUT_EXPBUF + '''
+node, options = sys.argv[1], {"format": "NV12", "size": (320, 180), "timeout": 600}
+try:
+    dlbuf.Camera(node, **options)
+except dlbuf.UnsupportedError as e:
+    print(e.strerror)
+for exporter in "udmabuf", "heap:system":
+    with dlbuf.Camera(node, exporter=exporter, **options) as camera:
+        for _ in range(2 * camera.buffers):
+            with next(camera) as (y, uv):
+                assert (y.shape, uv.shape, y.read_only) == ((180, 320), (90, 160, 2), False)
+                assert len(set(y.tobytes())) > 4
+        assert camera.exporter == exporter
+import dlbuf.__main__
+for more in [], ["-e", "udmabuf"]:
+    sys.argv[1:] = ["camera", node, "-f", "NV12", "-n", "2", *more]
+    print(dlbuf.__main__.main())
+'''
+    p = subprocess.run([sys.executable, "-c", code, vivid()], capture_output=True, text=True)
+    lines = p.stdout.splitlines()
+    assert p.returncode == 0, p
+    assert re.search(r'VIDIOC_EXPBUF.*: try exporter="udmabuf"$', lines[0]), p
+    assert lines[1] == "4" and lines[-1] == "0" and "2 frames" in lines[-2], p
+    assert re.fullmatch("python -m dlbuf: .*EXPBUF.*: try --exporter udmabuf\n", p.stderr), p
+    e = raises(dlbuf.InvalidError, lambda: camera(exporter="nonesuch"))
+    assert "nonesuch" in str(e)
 
 
 # ------------------------------------------------------------------ which ones
@@ -367,6 +418,26 @@ def frame_planes():
             except ZeroDivisionError:
                 assert y.closed
         settle(cam)
+
+
+@case
+def read_planes():
+    """However reading is spelt, whatever the view, the device and the frame's access."""
+    for device in "cpu", "vulkan:0":
+        for view in "planes", "luma", "components", "stacked", "bytes":
+            for own in None, "rw", "read":
+                with camera(device=device, view=view, access=own) as cam, next(cam) as frame:
+                    for access in "read", "r", Access.READ, 1:
+                        with frame.planes(access) as planes:
+                            assert all(t.read_only and t[:1].read_only for t in planes)
+                            assert all(versioned(t).flags == 1 for t in planes)
+                    with frame.planes() as planes:
+                        assert all(t.read_only == (own == "read") for t in planes)
+
+
+def versioned(tensor):
+    return Versioned.from_address(py.PyCapsule_GetPointer(
+        tensor.__dlpack__(max_version=(1, 3)), b"dltensor_versioned"))
 
 
 # ------------------------------------------------------------------ asyncio

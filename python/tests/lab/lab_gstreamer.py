@@ -5,6 +5,7 @@ import fcntl
 import mmap
 import os
 import struct
+import threading
 
 import numpy as np
 
@@ -240,6 +241,19 @@ def gstreamer_ends():
     assert os.waitpid(child, 0)[1] == 0
     next(frames).release()
     frames.close()
+
+    # close() of another thread ends a wait that has no other end.
+    pipeline = gst.parse_launch("appsrc caps=video/x-raw,format=GRAY8,width=64,height=48 ! appsink")
+    frames, ended = dlbuf.gstreamer.frames(pipeline), []
+    waiting = threading.Thread(target=lambda: ended.append(list(frames)))
+    waiting.start()
+    while pipeline.get_state(0)[1] == gst.State.NULL:
+        os.sched_yield()
+    frames.close()
+    waiting.join()
+    assert ended == [[]] and pipeline.get_state(gst.CLOCK_TIME_NONE)[1] == gst.State.NULL
+    frames.close()
+    raises(StopIteration, lambda: next(frames))
 
     # A bin in parentheses, as gst-launch-1.0 takes it; an element in no pipeline.
     text = f"( v4l2src io-mode=dmabuf device={node} num-buffers=1 ! appsink )"

@@ -12,6 +12,7 @@ import pytest
 import dlbuf
 from interop import _memory
 
+from conftest import versioned
 from table import allocated, exchanged
 
 MEMORY = (ctypes.c_uint8 * 64)(*range(64))
@@ -121,6 +122,60 @@ def test_legal(way, case):
 def test_dtypes_without_a_size(dtype):
     with pytest.raises(dlbuf.InvalidError, match="no size"):
         dlbuf.from_dlpack(producer((HERE, (4,), None, dtype, 0)))
+
+
+# What each code of DLPack has; a code from the future any.
+OWN_BITS = {6: 8, **dict.fromkeys(range(7, 15), 8), 15: 6, 16: 6, 17: 4}
+PADDED = 4
+
+
+def padded(dtype, flags):
+    p = producer((HERE, (3,), None, dtype, 0))
+    p.managed.flags = flags
+    return p
+
+
+@pytest.mark.parametrize("code", [*range(18), 99, 255])
+def test_every_dtype(code):
+    """All bits and some lanes: the bytes of three elements, or a refusal."""
+    for bits in range(256):
+        for lanes in 0, 1, 2, 3, 8, 65535:
+            for flags in 0, PADDED:
+                bad = not bits or not lanes or bits != OWN_BITS.get(code, bits)
+                unknown = flags and bits < 8 and lanes > 1
+                if bad or unknown:
+                    with pytest.raises(dlbuf.InvalidError if bad else dlbuf.UnsupportedError):
+                        dlbuf.from_dlpack(padded((code, bits, lanes), flags))
+                    if bad:
+                        with pytest.raises(dlbuf.InvalidError):
+                            dlbuf.dtype((code, bits, lanes))
+                    continue
+                t = dlbuf.from_dlpack(padded((code, bits, lanes), flags))
+                assert t.dtype == (code, bits, lanes) and dlbuf.dtype(str(t.dtype)) == t.dtype
+                whole = bits * lanes % 8 == 0 or flags and bits < 8
+                item = (bits * lanes + 7) // 8
+                assert t.nbytes == (3 * item if whole else (3 * bits * lanes + 7) // 8)
+                assert t[:0].nbytes == 0 and t[:1].nbytes == item
+
+
+@pytest.mark.parametrize("dtype", [(0, 4, 1), (1, 1, 1), (1, 7, 1), (15, 6, 1), (17, 4, 1)])
+def test_padded_elements(np, dtype):
+    """A consumer that is not told of the padding would read a part of the elements."""
+    t = dlbuf.from_dlpack(padded(dtype, PADDED))
+    for u in t, t[1:], t.share(), t.copy():
+        for told in (1, 1), (1, 3), (2, 0):
+            assert versioned(u.__dlpack__(max_version=told)).flags & PADDED
+        for untold in None, (0, 8), (1, 0):
+            with pytest.raises(BufferError, match="DLPack before 1.1 cannot be told"):
+                u.__dlpack__(max_version=untold)
+    # Packed ones are what the older consumers expect.
+    packed = dlbuf.from_dlpack(padded(dtype, 0))
+    for version in None, (1, 0), (1, 3):
+        packed.__dlpack__(max_version=version)
+    assert t.tobytes() == t.copy().tobytes() == bytes(MEMORY[:3]) and t[2].tobytes() == b"\2"
+    for refused in packed.copy, packed.tobytes:
+        with pytest.raises(BufferError, match="whole bytes"):
+            refused()
 
 
 def test_buffers_without_memory():

@@ -237,3 +237,25 @@ def test_the_command_without_a_camera():
     p = run("camera", "/dev/nonesuch")
     assert p.returncode == 4 and p.stderr.count("\n") == 1, p
     assert run("camera", "--help").stdout.startswith("usage: python -m dlbuf")
+
+
+@pytest.mark.parametrize("command, path, absent", [
+    ("list", "list.c", {"timeout"}),
+    ("camera", "camera/command.c", {"moving", "written", "save", "prepare", "input"})])
+def test_the_command_has_the_options_of_dmabuf_test(command, path, absent):
+    """But for those that its help and the README name."""
+    root = os.path.join(os.path.dirname(__file__), "../../..")
+    with open(f"{root}/tools/dmabuf-test/{path}") as f:
+        text = f.read().partition("struct opt options[] = {")[2].partition("OPT_END")[0]
+    theirs = dict((name, letter) for letter, name in re.findall(
+        r"\{ (?:'(.)'|0), \"([a-z]+)\"", text))
+    theirs |= {name.lower(): name[0].lower() for name in re.findall(r"OPT_(DEVICE|JSON)", text)}
+    help = subprocess.run([sys.executable, "-m", "dlbuf", command, "--help"], check=True,
+                          capture_output=True, text=True, env={**os.environ, "COLUMNS": "200"}).stdout
+    ours = {name: letter for letter, name in re.findall(r"^  (?:-(\w)\b.*?, )?--(\w+)", help, re.M)}
+    assert len(theirs) > 1 and theirs.items() - ours.items() == {
+        (name, theirs[name]) for name in absent}
+    with open(root + "/python/README.md") as f:
+        readme = f.read()
+    for name in absent:
+        assert f"--{name}" in help and f"`--{name}`" in readme, name

@@ -116,22 +116,97 @@ def test_no_driver(monkeypatch):
 
 
 @pytest.mark.parametrize("device", [(2, 3), (13, 0)])
-def test_producer(device):
+def test_producer(driver, device):
     p = Producer(device=device, flags=1)
     t = dlbuf.from_dlpack(p)
     assert t.__cuda_array_interface__ == {
         "version": 3, "shape": (3,), "typestr": "|u1", "strides": None,
         "data": (ctypes.addressof(p.memory), True), "stream": 1}
-    assert not hasattr(t, "__array_interface__")
+    assert hasattr(t, "__array_interface__") == (device == (13, 0))
     t.close()
     assert p.deleted == 1
 
 
-@pytest.mark.parametrize("device", [(1, 0), (3, 0), (7, 0), (10, 0)])
+@pytest.mark.parametrize("device", [(1, 0), (3, 0), (7, 0), (10, 0), (11, 0)])
 def test_not_of_cuda(device):
     t = dlbuf.from_dlpack(Producer(device=device))
     assert not hasattr(t, "__cuda_array_interface__")
-    assert hasattr(t, "__array_interface__") == (device == (1, 0))
+    assert hasattr(t, "__array_interface__") == (device[0] in (1, 3, 11))
+
+
+# What the CPU does with the bytes 1, 2, 3.
+READS = {
+    "numpy": lambda t, np: t.numpy().tolist(), "asarray": lambda t, np: np.asarray(t).tolist(),
+    "from_dlpack": lambda t, np: dlbuf.from_dlpack(t, device="cpu").numpy().tolist(),
+    "capsule": lambda t, np: np.from_dlpack(Capsule(t)).tolist(),
+    "interface": lambda t, np: np.asarray(Interfaced(t)).tolist(),
+    "to": lambda t, np: list(t.to("cpu").tobytes()), "tobytes": lambda t, np: list(t.tobytes()),
+    "bytes": lambda t, np: list(bytes(t)), "copy": lambda t, np: list(t.copy().tobytes()),
+    "contiguous": lambda t, np: list(t[::-1].contiguous()[::-1].tobytes()),
+    "item": lambda t, np: [u.item() for u in t], "memoryview": lambda t, np: memoryview(t).tolist(),
+    "array": lambda t, np: t.__array__().tolist(),
+}
+
+
+class Capsule:
+    def __init__(self, t):
+        self.t = t
+
+    def __dlpack__(self, **_):
+        return self.t.__dlpack__(dl_device=(1, 0), max_version=(1, 3))
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+
+class Interfaced:
+    def __init__(self, t):
+        self.__array_interface__ = t.__array_interface__
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("device", [(3, 0), (3, 1), (11, 0), (13, 0)])
+def test_memory_that_the_cpu_reaches(np, driver, device, read):
+    p = Producer(device=device)
+    t = dlbuf.from_dlpack(p)
+    assert t.__dlpack_device__() == device and driver.value == -1
+    assert READS[read](t, np) == [1, 2, 3]
+    # The GPU may be working on managed memory only.
+    assert driver.value == (1 if device[0] == 13 else -1)
+    if read not in ("to", "copy", "contiguous", "tobytes", "bytes", "item"):
+        t.numpy()[0] = 9
+        assert READS[read](t, np) == [9, 2, 3] and p.memory[0] == 9
+    del t
+    gc.collect()
+    assert p.deleted == 1
+    # The producer need not know of the wish.
+    u = dlbuf.from_dlpack(Producer(device=device, versioned=False), device="cpu")
+    assert u.__dlpack_device__() == (1, 0) and bytes(u) == b"\1\2\3" and not u.is_copied
+
+
+@pytest.mark.parametrize("device", [(3, 0), (11, 0), (13, 0)])
+def test_prepare_reaches_it(driver, device):
+    picture, out = bytearray(range(12)), bytearray(12)
+
+    def there(memory):
+        return dlbuf.share(memory, ctypes.addressof(ctypes.c_char.from_buffer(memory)), (2, 2, 3),
+                           "uint8", device=device)
+
+    options = {"size": 2, "layout": "nhwc", "dtype": "uint8", "format": "RGB"}
+    x, _ = dlbuf.prepare(there(picture), **options)
+    assert bytes(x) == bytes(picture)
+    dlbuf.prepare(there(picture), out=there(out), **options)
+    assert out == picture and driver.value == (1 if device[0] == 13 else -1)
+
+
+@pytest.mark.parametrize("read", [r for r in READS if r != "interface"])
+@pytest.mark.parametrize("device", [(2, 0), (7, 0), (8, 0), (10, 0), (14, 0), (99, 0)])
+def test_memory_that_the_cpu_does_not_reach(np, device, read):
+    """No sentence names a call that refuses as well."""
+    t = dlbuf.from_dlpack(Producer(device=device))
+    with pytest.raises(BufferError, match="cannot reach|copy it into one of") as e:
+        READS[read](t, np)
+    assert "from_dlpack" not in str(e.value) and "numpy()" not in str(e.value)
 
 
 def test_there_and_back(driver):

@@ -18,6 +18,8 @@ import dlbuf
 from dlbuf import _dlbuf
 
 from conftest import Producer, capsule_name, versioned
+from interop import _memory
+from table import API, Table, exchanged, given
 
 NEW = {"max_version": (1, 3)}
 
@@ -129,6 +131,76 @@ def test_copy():
     memoryview(v)[0] = 1
 
 
+# ------------------------------------------------------------------ flags
+
+READ_ONLY, IS_COPIED, PADDED = 1, 2, 4
+BYTES = (ctypes.c_uint8 * 8)(*range(8))
+
+
+def producer(dtype=(1, 8, 1), flags=0, **more):
+    return _memory.Producer(ctypes.addressof(BYTES), (4, 2), None, dtype, flags=flags, **more)
+
+
+WAYS_IN = {
+    "capsule": lambda p: _dlbuf.from_capsule(p.capsule()),
+    "protocol": dlbuf.from_dlpack, "wrap": lambda p: dlbuf.wrap(p, reverse=True),
+    "exchange": exchanged,
+}
+VIEWS = {
+    "itself": lambda t: t, "share": lambda t: t.share(), "again": dlbuf.from_dlpack,
+    "wrap": dlbuf.wrap, "view": lambda t: t[2:], "transposed": lambda t: t.T,
+    "reshape": lambda t: t.reshape(4, 2) if t.shape == (4, 2) else t.T.reshape(8),
+    "empty": lambda t: t[:0],
+}
+
+
+def taken(t):
+    p = given(t)
+    flags = p.contents.flags, p.contents.dl.bits
+    p.contents.deleter(p)
+    return flags
+
+
+def asked(**wishes):
+    def ask(t):
+        dl = versioned(t.__dlpack__(**wishes))
+        return dl.flags, dl.dl.bits
+    return ask
+
+
+WAYS_OUT = {
+    "newest": asked(**NEW), "later": asked(max_version=(9, 9)), "no copy": asked(copy=False, **NEW),
+    "device": asked(dl_device=(1, 0), **NEW), "exchange": taken,
+}
+
+
+@pytest.mark.parametrize("dtype", [(1, 8, 1), (0, 4, 1)])
+@pytest.mark.parametrize("way", WAYS_IN)
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("out", WAYS_OUT)
+def test_flags(way, view, out, dtype):
+    """A consumer gets the flags that are known and true of what it gets. A copy is
+    nobody's alone once a Tensor has it."""
+    for flags in [*range(16), 1 << 63, (1 << 64) - 1, ~IS_COPIED & (1 << 64) - 1]:
+        t = VIEWS[view](WAYS_IN[way](producer(dtype, flags)))
+        assert t.is_copied == bool(flags & IS_COPIED)
+        for _ in range(2):
+            got, bits = WAYS_OUT[out](t)
+            assert got == flags & (READ_ONLY | (PADDED if bits < 8 else 0)), flags
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_flags_of_a_copy(view):
+    """copy=True gives each consumer a copy of its own."""
+    for flags in range(16):
+        t = VIEWS[view](dlbuf.from_dlpack(producer(flags=flags)))
+        assert asked(copy=True, **NEW)(t) == (IS_COPIED, 8)
+        c = t.copy()
+        assert c.is_copied and not c.read_only
+        for u in c, c.share(), c.T, c.contiguous():
+            assert u.is_copied and asked(**NEW)(u) == (0, 8) == taken(u)
+
+
 def test_copy_of_strides(np):
     a = np.arange(60, dtype="i4").reshape(3, 4, 5)[::-1, ::2, 1:4]
     t = dlbuf.from_dlpack(dlbuf.from_dlpack(a), copy=True)
@@ -149,7 +221,7 @@ def test_foreign_device():
         t.__dlpack__(dl_device=(1, 0))
     with pytest.raises(BufferError):
         t.__dlpack__(copy=True)
-    with pytest.raises(BufferError, match="not in the CPU"):
+    with pytest.raises(BufferError, match="on cuda:3, which the CPU cannot reach"):
         memoryview(t)
     assert not hasattr(t, "__array_interface__")
 
@@ -311,6 +383,23 @@ def test_exchange_refuses():
 
     with pytest.raises(ValueError):
         dlbuf.exchange(t, Strange)
+
+
+def test_exchange_without_functions():
+    """DLPack lets a table have NULL."""
+    table = Table.from_buffer_copy(API)
+    name = ctypes.create_string_buffer(b"dlpack_exchange_api")
+
+    class Other:
+        __dlpack_c_exchange_api__ = _memory.py.PyCapsule_New(ctypes.addressof(table), name, None)
+
+    t = dlbuf.from_dlpack(Producer())
+    for field, call in (("from_object", lambda: dlbuf.exchange(Other(), dlbuf.Tensor)),
+                        ("to_object", lambda: dlbuf.exchange(t, Other))):
+        setattr(table, field, type(getattr(table, field))())
+        with pytest.raises(dlbuf.UnsupportedError, match="Other.* without managed_tensor_"):
+            call()
+    assert bytes(t) == b"\1\2\3"
 
 
 @pytest.mark.parametrize("args, kwargs, text", [

@@ -2,10 +2,13 @@
 """What needs no memory: enums, dtypes, errors, formats, protocols."""
 
 import copy
+import enum
 import errno
+import gc
 import pickle
 import re
 import socket
+import sys
 from unittest import mock
 
 import pytest
@@ -42,7 +45,7 @@ def test_dtypes(name, numbers):
     (complex, "complex128"), ("float", "float64"), ("double", "float64"),
     ("half", "float16"), ("torch.uint8", "uint8"), ([1, 8, 1], "uint8"),
     ("float4_e2m1fn_x2", "float4_e2m1fnx2"), ("code99:3x2", "code99:3x2"),
-    ((99, 3, 2), "code99:3x2"), ("int4", "int4"),
+    ((99, 3, 2), "code99:3x2"), ("int4", "int4"), ("boolx3", "boolx3"),
 ])
 def test_public_dtype(x, name):
     d = dlbuf.dtype(x)
@@ -65,6 +68,8 @@ def test_public_dtype(x, name):
     ("uint256", ValueError, "DLPack has no"), ("int0", ValueError, "DLPack has no"),
     ("uint", ValueError, "no dtype"), ((1, 8, 65536), ValueError, "DLPack has no"),
     ((-1, 8, 1), ValueError, "DLPack has no"), ((1, 256, 1), ValueError, "DLPack has no"),
+    ((15, 8, 1), ValueError, "DLPack has no"), ((17, 8, 1), ValueError, "DLPack has no"),
+    ("code16:4", ValueError, "DLPack has no"), ((6, 1, 8), ValueError, "DLPack has no"),
 ])
 def test_no_public_dtype(x, kind, says):
     with pytest.raises(kind, match=says):
@@ -110,6 +115,12 @@ def test_dtypes_of_others():
     assert dlbuf.dtype(Named(name="bfloat16")) == "bfloat16"
     assert dlbuf.dtype(Named(dtype=Named(name="uint8"))) == "uint8"
     assert dlbuf.dtype(Named(__numpy_dtype__=Named(name="int8"))) == "int8"
+    for module, kind, text, more in (
+            ("torch", "dtype", "torch.uint8", {}), ("mlx.core", "Dtype", "mlx.core.uint8", {}),
+            ("paddle", "dtype", "paddle.uint8", {"name": "UINT8", "value": 2})):
+        x = type("DataType", (Named,), {"__module__": module, "__qualname__": kind,
+                                        "__str__": lambda _, t=text: t})(**more)
+        assert dlbuf.dtype(x) == dlbuf.dtype(Named(dtype=x)) == "uint8" and dlbuf.dtype("u1") == x
     with pytest.raises(TypeError, match="Named"):
         dlbuf.dtype(Named())
     assert dlbuf.dtype(dlbuf.from_dlpack(b"abc")) == "uint8"
@@ -365,6 +376,7 @@ ARGUMENTS = [
     (lambda x: dlbuf.Camera(0, view=x), "view"),
     (lambda x: dlbuf.Camera(0, access=x), "access"),
     (lambda x: dlbuf.Camera(0, timeout=x), "timeout"),
+    (lambda x: dlbuf.Camera(0, exporter=x), "exporter"),
 ]
 
 
@@ -373,6 +385,19 @@ def test_each_refusal_names_its_argument(number):
     call, word = ARGUMENTS[number]
     for bad in object(), 1.5j:
         assert re.search(rf"\b{word}s?\b", refused(call, bad)), word
+
+
+@pytest.mark.parametrize("word", ["max_version", "dl_device"])
+def test_pairs(word):
+    for bad in (1.0, 0), (1, 0.0), (None, None), (1, None), (None, 0), ("1", "0"), (1,), (1, 0, 0), 1, "10":
+        with pytest.raises(TypeError, match=rf"^{word} is a pair of integers"):
+            tensor().__dlpack__(**{word: bad})
+    for good in (1, 0), [1, 0], (dlbuf.DLDeviceType.CPU, 0), (Number(1), 0), (True, False):
+        tensor().__dlpack__(**{word: good})
+
+
+class Number(enum.Enum):
+    ONE = 1
 
 
 @pytest.mark.parametrize("call, word", [
@@ -384,10 +409,28 @@ def test_each_refusal_names_its_argument(number):
     (lambda: dlbuf.Device("cpu", max_idle=-1), "max_idle"),
     (lambda: dlbuf.Device("cpu").trim(1 << 32), "max_idle"),
     (lambda: dlbuf.share(None, 1 << 70, 1, "u1"), "address"),
+    *((lambda n=n, i=i: tensor().__dlpack__(dl_device=(n, 0)[::i]), "dl_device")
+      for n in (1 << 32 | 1, 1 << 40, 1 << 70, -1 << 32) for i in (1, -1)),
+    *((lambda n=n, i=i: tensor().__dlpack__(max_version=(n, 1)[::i]), "max_version")
+      for n in (1 << 32 | 1, 1 << 70) for i in (1, -1)),
+    *((lambda part=part: sent_as(part), "frame") for part in (
+        {"width": 1 << 32 | 4}, {"height": 1 << 32 | 4}, {"code": 1 << 32}, {"modifier": 1 << 64},
+        {"crop": (0, 0, 1 << 32 | 4, 4)}, {"sequence": 1 << 64}, {"width": -1},
+        {"planes": (dlbuf.Plane(0, 4, 1 << 64),)})),
 ])
 def test_numbers_that_do_not_fit(call, word):
     with pytest.raises((OverflowError, ValueError), match=rf"\b{word}\b"):
         call()
+
+
+def sent_as(part):
+    """A frame whose record was changed by hand."""
+    info = dlbuf.Frame(4, 4, "R8", 0x20203852, dlbuf.CodeSpace.DRM, 0, "Y", (dlbuf.Plane(0, 4),),
+                       None, dlbuf.View.PLANES)
+    frame = dlbuf.TensorFrame([tensor()], info._replace(view=dlbuf.View.LUMA, **part))
+    ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        dlbuf.send(ours, frame)
 
 
 @pytest.mark.parametrize("call, says", [
@@ -463,6 +506,18 @@ def test_devices():
         d.stats()
     for name, _, status, reason in dlbuf.exporters():
         assert name and (not status) == (not reason)
+
+
+def test_what_failed_to_be_made(monkeypatch):
+    """Its end says nothing: the exception was the caller's."""
+    said = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    for args in (), (5,), (5, 0), (5, 0, 0, 0):
+        with pytest.raises(TypeError):
+            dlbuf.Exported(*args)
+    dlbuf.Exported.__new__(dlbuf.Exported).close()
+    gc.collect()
+    assert not said, said
 
 
 def test_protocols():
