@@ -91,9 +91,13 @@ endef
 quoted = '$(subst ','\'',$(1))'
 set = $(foreach word,$(SET),$(call quoted,$(word)))
 
-# For tools/absent: what cannot be built here is left out. pkg-config is for programs only.
+# For tools/absent: what cannot be built here is left out, and looked for again each time, as long as .absent
+# has it. pkg-config is for programs only.
 probes = CC='$(CC)' CPPFLAGS='$(CPPFLAGS)' GLSLANG='$(GLSLANG)' CLANG='$(CLANG)' \
 	PKG_CONFIG='$(if $(filter DMABUF_TEST=n,$(SET)),true,$(PKG_CONFIG))'
+
+again := $(if $(SET)$(shell test -s $(O)/.absent && echo y),FORCE)
+say-absent = @[ ! -e $(O)/.absent ] || sed 's/^\([^ ]*\) /  ABSENT  \1: /' $(O)/.absent
 
 .PHONY: menuconfig defconfig setconfig savedefconfig
 menuconfig:
@@ -104,26 +108,28 @@ menuconfig:
 defconfig:
 	$(need-kconfiglib)
 	@mkdir -p $(O)
-	$(Q)rm -f $(KCONFIG_CONFIG)
+	$(Q)rm -f $(KCONFIG_CONFIG) $(O)/.absent
 	$(Q)$(probes) $(PYTHON) tools/set-config $(set) >/dev/null
+	$(say-absent)
 
 setconfig:
 	$(need-kconfiglib)
 	$(Q)$(probes) $(PYTHON) tools/set-config $(set)
+	$(say-absent)
 
 savedefconfig:
 	$(need-kconfiglib)
 	$(Q)$(PYTHON) -m savedefconfig --kconfig Kconfig --out $(O)/defconfig
 
 ifneq ($(PYTHON),)
-$(O)/.config: $(if $(SET),FORCE) | $(O)/
+$(O)/.config: $(again) | $(O)/
 	$(Q)out=$$($(probes) $(PYTHON) tools/set-config $(set)) || exit; \
 	[ -z "$$out" ] || printf '  %-7s %s\n' CONFIG $(call quoted,$@ $(SET))
 
 $(gen)/autoconf.h: $(O)/.config Kconfig | $(gen)/
 	$(Q)$(PYTHON) -m genconfig --header-path $@ --config-out $(O)/.config.full Kconfig
 else
-$(O)/.config: $(if $(SET),FORCE) | $(O)/
+$(O)/.config: $(again) | $(O)/
 	$(Q)$(probes) tools/plain-config $@ $(set) > $@.new
 	$(Q)cmp -s $@.new $@ && rm $@.new || { printf '  %-7s %s\n' CONFIG $(call quoted,$@ $(SET)); mv $@.new $@; }
 
@@ -283,11 +289,13 @@ $(O)/dlbuf.pc: FORCE | $(O)/
 		'Libs: -L$${libdir} -ldlbuf' 'Libs.private: -ldl -lpthread' > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
-.PHONY: all lib
+.PHONY: all lib absent
+absent:
+	$(say-absent)
 libs-y :=
 libs-$(CONFIG_SHARED) += $(so)
 libs-$(CONFIG_STATIC) += $(lib-a)
-lib: $(libs-y) $(O)/dlbuf.pc
+lib: absent $(libs-y) $(O)/dlbuf.pc
 all: lib
 # Without a library and without the tool.
 ifeq ($(libs-y)$(CONFIG_DMABUF_TEST),)
@@ -491,8 +499,9 @@ $(O)/dlbuf.vpi: verilog/sim.c verilog/vpi.c verilog/sim.h $(lib-a)
 		-Wl,--exclude-libs,ALL -Wl,-z,relro,-z,now -ldl -lpthread
 .PHONY: verilog
 verilog: $(vpi)
+no-vpi := dlbuf.vpi: iverilog/vpi_user.h is not installed (tools/deps verilog)
 ifdef need-config
-all: $(if $(has-vpi),$(vpi))
+all: $(if $(has-vpi),$(vpi),$(vpi:%=absent-vpi))
 endif
 
 # ---------------------------------------------------------------- the element of GStreamer
@@ -506,7 +515,9 @@ has-gst = $(shell $(if $(CROSS_COMPILE),command -v $(CROSS_COMPILE)pkg-config >/
 	$(GST_PKG_CONFIG) --exists $(gst-packages) 'gstreamer-1.0 >= 1.20' 2>/dev/null && echo y)
 gst-so := $(O)/libgstdlbuf.so
 gst := $(if $(CONFIG_PART_PREPARE),$(gst-so))
+no-gst := libgstdlbuf.so: the headers of GStreamer 1.20 or newer are not installed (tools/deps gstreamer)
 $(gst-so): gstreamer/dlbufprepare.c $(lib-a) $(wildcard include/dlbuf/*.h include/dlbuf/interop/gstreamer.h)
+	@$(if $(has-gst),,echo 'make: $(no-gst)' >&2; exit 1)
 	$(call say,LD,$@)
 	$(Q)$(GST_CC) -shared -o $@ $< $(lib-a) -std=gnu11 -D_GNU_SOURCE -fPIC -O2 -fvisibility=hidden \
 		$(filter-out -Wmissing-prototypes,$(warnings)) -Wno-unused-parameter -Wno-missing-field-initializers \
@@ -515,8 +526,11 @@ $(gst-so): gstreamer/dlbufprepare.c $(lib-a) $(wildcard include/dlbuf/*.h includ
 .PHONY: gstreamer
 gstreamer: $(gst)
 ifdef need-config
-all: $(if $(gst),$(if $(has-gst),$(gst)))
+all: $(if $(gst),$(if $(has-gst),$(gst),absent-gst))
 endif
+.PHONY: absent-gst absent-vpi
+absent-gst absent-vpi: absent-%:
+	@echo '  ABSENT  $(no-$*)'
 
 # ---------------------------------------------------------------- install
 
@@ -574,22 +588,22 @@ run:
 	$(Q)tests/guest/lab -- tools/run $(O)
 
 check:
-	$(Q)tools/deps build lab check
+	$(Q)tools/deps build python lab check
 	$(Q)tests/run/check O=$(O) $(if $(JOBS),--jobs $(JOBS))
 
 check-quick:
-	$(Q)tools/deps build lab check
+	$(Q)tools/deps build python lab check
 	$(Q)tests/run/check O=$(O) $(if $(JOBS),--jobs $(JOBS)) --only build@gcc --only unit@gcc --only cts@cpu \
 		--only tool@list --only tool@formats --only tool@style
 
 check-changed:
-	$(Q)tools/deps build lab check
+	$(Q)tools/deps build python lab check
 	$(Q)set -f; steps=$$(tests/run/changed $(SINCE)) && if [ -z "$$steps" ]; then echo 'no step concerns what has changed'; \
 		else tests/run/check O=$(O) $(if $(JOBS),--jobs $(JOBS)) $$(printf -- '--only %s ' $$steps); fi
 
 # The whole suite on the drivers of tests/drivers, and their versions.
 check-drivers:
-	$(Q)tools/deps build lab check
+	$(Q)tools/deps build python lab check
 	$(Q)DRIVERS=all tests/run/check O=$(O) $(if $(JOBS),--jobs $(JOBS)) --only 'cts@vulkan+[anptrv]*' --only '*@hip+kfd' --only '*@levelzero+xe' --only 'cts@opencl+intel'; r=$$?; \
 		grep -aH '^# driver: ' $(O)/check/cts@*+*.ktap; exit $$r
 
@@ -598,7 +612,7 @@ check-gpu:
 	$(Q)tests/gpu/run O=$(O) $(filter-out O=%,$(MAKEOVERRIDES)); r=$$?; [ $$r = 4 ] || exit $$r
 
 mutate:
-	$(Q)tools/deps build lab check
+	$(Q)tools/deps build python lab check
 	$(Q)tests/run/mutate O=$(O)
 
 docs: docs-formats docs-python
