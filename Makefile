@@ -69,7 +69,7 @@ endif
 # ---------------------------------------------------------------- targets
 # that need no configuration
 
-no-config := help clean deps run check check-quick check-changed check-drivers mutate lab lab-shell menuconfig defconfig \
+no-config := help clean deps run check check-quick check-changed check-drivers check-newest mutate lab lab-shell menuconfig defconfig \
 	setconfig savedefconfig uninstall bench check-gpu example-vpi
 ifneq ($(filter-out $(no-config),$(or $(MAKECMDGOALS),all)),)
 need-config := 1
@@ -578,7 +578,7 @@ uninstall:
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: deps run check check-quick check-changed check-drivers check-gpu mutate docs docs-matrix docs-support docs-formats docs-performance docs-python lab lab-shell bench bench-media bench-python bench-vpi clean help
+.PHONY: deps run check check-quick check-changed check-drivers check-newest check-gpu mutate docs docs-matrix docs-support docs-formats docs-performance docs-python lab lab-shell bench bench-media bench-python bench-vpi clean help
 deps:
 	$(Q)tools/deps
 
@@ -606,6 +606,12 @@ check-drivers:
 	$(Q)tools/deps build python lab check
 	$(Q)DRIVERS=all tests/run/check O=$(O) $(if $(JOBS),--jobs $(JOBS)) --only 'cts@vulkan+[anptrv]*' --only '*@hip+kfd' --only '*@levelzero+xe' --only 'cts@opencl+intel'; r=$$?; \
 		grep -aH '^# driver: ' $(O)/check/cts@*+*.ktap; exit $$r
+
+# Python's libraries without pins. The step runs first: what differs is printed.
+check-newest:
+	$(Q)tools/deps build python lab check
+	$(Q)python/tests/host $(O)/check/python wheel
+	$(Q)tests/run/check O=$(O) --only python@libraries; python/tests/newest $(O)/check/python
 
 # Needs nothing but a compiler, make and Python: no network, no root.
 check-gpu:
@@ -723,6 +729,8 @@ help:
 	'make check-quick      the tests for every change, in a few minutes' \
 	'make check-changed    what a change since SINCE=COMMIT (HEAD) concerns, by folders' \
 	'make check-drivers    the suite on real drivers of GPUs over a stub of the kernel' \
+	'make check-newest     the newest versions of Python libraries, and what differs from the' \
+	'                      pinned ones' \
 	'make check-gpu        the tests for a machine with an NVIDIA GPU, which write a report' \
 	'                      into docs/hardware; OUT=DIR puts it there' \
 	'make mutate           break the source line by line: does a test notice?' \
