@@ -611,7 +611,6 @@ check-drivers:
 # Python's libraries without pins. The step runs first: what differs is printed.
 check-newest:
 	$(Q)tools/deps build python lab check
-	$(Q)python/tests/host $(O)/check/python wheel
 	$(Q)tests/run/check O=$(O) --only python@libraries; python/tests/newest $(O)/check/python
 
 # Needs nothing but a compiler, make and Python: no network, no root.
