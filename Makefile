@@ -69,7 +69,7 @@ endif
 # ---------------------------------------------------------------- targets
 # that need no configuration
 
-no-config := help clean deps run check check-quick check-changed check-drivers mutate lab lab-shell menuconfig defconfig \
+no-config := help clean deps run check check-quick check-changed check-drivers check-newest mutate lab lab-shell menuconfig defconfig \
 	setconfig savedefconfig uninstall bench check-gpu example-vpi
 ifneq ($(filter-out $(no-config),$(or $(MAKECMDGOALS),all)),)
 need-config := 1
@@ -91,9 +91,13 @@ endef
 quoted = '$(subst ','\'',$(1))'
 set = $(foreach word,$(SET),$(call quoted,$(word)))
 
-# For tools/absent: what cannot be built here is left out. pkg-config is for programs only.
+# For tools/absent: what cannot be built here is left out, and looked for again each time, as long as .absent
+# has it. pkg-config is for programs only.
 probes = CC='$(CC)' CPPFLAGS='$(CPPFLAGS)' GLSLANG='$(GLSLANG)' CLANG='$(CLANG)' \
 	PKG_CONFIG='$(if $(filter DMABUF_TEST=n,$(SET)),true,$(PKG_CONFIG))'
+
+again := $(if $(SET)$(shell test -s $(O)/.absent && echo y),FORCE)
+say-absent = @[ ! -e $(O)/.absent ] || sed 's/^\([^ ]*\) /  ABSENT  \1: /' $(O)/.absent
 
 .PHONY: menuconfig defconfig setconfig savedefconfig
 menuconfig:
@@ -104,26 +108,28 @@ menuconfig:
 defconfig:
 	$(need-kconfiglib)
 	@mkdir -p $(O)
-	$(Q)rm -f $(KCONFIG_CONFIG)
+	$(Q)rm -f $(KCONFIG_CONFIG) $(O)/.absent
 	$(Q)$(probes) $(PYTHON) tools/set-config $(set) >/dev/null
+	$(say-absent)
 
 setconfig:
 	$(need-kconfiglib)
 	$(Q)$(probes) $(PYTHON) tools/set-config $(set)
+	$(say-absent)
 
 savedefconfig:
 	$(need-kconfiglib)
 	$(Q)$(PYTHON) -m savedefconfig --kconfig Kconfig --out $(O)/defconfig
 
 ifneq ($(PYTHON),)
-$(O)/.config: $(if $(SET),FORCE) | $(O)/
+$(O)/.config: $(again) | $(O)/
 	$(Q)out=$$($(probes) $(PYTHON) tools/set-config $(set)) || exit; \
 	[ -z "$$out" ] || printf '  %-7s %s\n' CONFIG $(call quoted,$@ $(SET))
 
 $(gen)/autoconf.h: $(O)/.config Kconfig | $(gen)/
 	$(Q)$(PYTHON) -m genconfig --header-path $@ --config-out $(O)/.config.full Kconfig
 else
-$(O)/.config: $(if $(SET),FORCE) | $(O)/
+$(O)/.config: $(again) | $(O)/
 	$(Q)$(probes) tools/plain-config $@ $(set) > $@.new
 	$(Q)cmp -s $@.new $@ && rm $@.new || { printf '  %-7s %s\n' CONFIG $(call quoted,$@ $(SET)); mv $@.new $@; }
 
@@ -283,11 +289,13 @@ $(O)/dlbuf.pc: FORCE | $(O)/
 		'Libs: -L$${libdir} -ldlbuf' 'Libs.private: -ldl -lpthread' > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
-.PHONY: all lib
+.PHONY: all lib absent
+absent:
+	$(say-absent)
 libs-y :=
 libs-$(CONFIG_SHARED) += $(so)
 libs-$(CONFIG_STATIC) += $(lib-a)
-lib: $(libs-y) $(O)/dlbuf.pc
+lib: absent $(libs-y) $(O)/dlbuf.pc
 all: lib
 # Without a library and without the tool.
 ifeq ($(libs-y)$(CONFIG_DMABUF_TEST),)
@@ -459,6 +467,7 @@ $(bench): $(O)/%: $(O)/%.o $(lib-a)
 	$(Q)$(CC) -o $@ $< $(lib-a) $(all-ldflags) $(bench-ldflags) -ldl -lpthread
 
 .PHONY: tests unit cts stress stress-tests lab-tests gpu-tests benchmarks fuzz fuzz-merge
+unit cts gpu-tests: absent
 unit: $(unit) $(so)
 cts: $(cts) $(trial)
 lab-tests: $(lab)
@@ -492,8 +501,9 @@ $(O)/dlbuf.vpi: verilog/sim.c verilog/vpi.c verilog/sim.h $(lib-a)
 		-Wl,--exclude-libs,ALL -Wl,-z,relro,-z,now -ldl -lpthread
 .PHONY: verilog
 verilog: $(vpi)
+no-vpi := dlbuf.vpi: iverilog/vpi_user.h is not installed (tools/deps verilog)
 ifdef need-config
-all: $(if $(has-vpi),$(vpi))
+all: $(if $(has-vpi),$(vpi),$(vpi:%=absent-vpi))
 endif
 
 # ---------------------------------------------------------------- the element of GStreamer
@@ -507,7 +517,9 @@ has-gst = $(shell $(if $(CROSS_COMPILE),command -v $(CROSS_COMPILE)pkg-config >/
 	$(GST_PKG_CONFIG) --exists $(gst-packages) 'gstreamer-1.0 >= 1.20' 2>/dev/null && echo y)
 gst-so := $(O)/libgstdlbuf.so
 gst := $(if $(CONFIG_PART_PREPARE),$(gst-so))
+no-gst := libgstdlbuf.so: the headers of GStreamer 1.20 or newer are not installed (tools/deps gstreamer)
 $(gst-so): gstreamer/dlbufprepare.c $(lib-a) $(wildcard include/dlbuf/*.h include/dlbuf/interop/gstreamer.h)
+	@$(if $(has-gst),,echo 'make: $(no-gst)' >&2; exit 1)
 	$(call say,LD,$@)
 	$(Q)$(GST_CC) -shared -o $@ $< $(lib-a) -std=gnu11 -D_GNU_SOURCE -fPIC -O2 -fvisibility=hidden \
 		$(filter-out -Wmissing-prototypes,$(warnings)) -Wno-unused-parameter -Wno-missing-field-initializers \
@@ -516,8 +528,11 @@ $(gst-so): gstreamer/dlbufprepare.c $(lib-a) $(wildcard include/dlbuf/*.h includ
 .PHONY: gstreamer
 gstreamer: $(gst)
 ifdef need-config
-all: $(if $(gst),$(if $(has-gst),$(gst)))
+all: $(if $(gst),$(if $(has-gst),$(gst),absent-gst))
 endif
+.PHONY: absent-gst absent-vpi
+absent-gst absent-vpi: absent-%:
+	@echo '  ABSENT  $(no-$*)'
 
 # ---------------------------------------------------------------- install
 
@@ -565,7 +580,7 @@ uninstall:
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: deps run check check-quick check-changed check-drivers check-gpu mutate docs docs-matrix docs-support docs-formats docs-performance docs-python lab lab-shell bench bench-media bench-python bench-vpi clean help
+.PHONY: deps run check check-quick check-changed check-drivers check-newest check-gpu mutate docs docs-matrix docs-support docs-formats docs-performance docs-python lab lab-shell bench bench-media bench-python bench-vpi clean help
 deps:
 	$(Q)tools/deps
 
@@ -575,31 +590,36 @@ run:
 	$(Q)tests/guest/lab -- tools/run $(O)
 
 check:
-	$(Q)tools/deps build lab check
+	$(Q)tools/deps build python lab check
 	$(Q)tests/run/check O=$(O) $(if $(JOBS),--jobs $(JOBS))
 
 check-quick:
-	$(Q)tools/deps build lab check
+	$(Q)tools/deps build python lab check
 	$(Q)tests/run/check O=$(O) $(if $(JOBS),--jobs $(JOBS)) --only build@gcc --only unit@gcc --only cts@cpu \
 		--only tool@list --only tool@formats --only tool@style
 
 check-changed:
-	$(Q)tools/deps build lab check
+	$(Q)tools/deps build python lab check
 	$(Q)set -f; steps=$$(tests/run/changed $(SINCE)) && if [ -z "$$steps" ]; then echo 'no step concerns what has changed'; \
 		else tests/run/check O=$(O) $(if $(JOBS),--jobs $(JOBS)) $$(printf -- '--only %s ' $$steps); fi
 
 # The whole suite on the drivers of tests/drivers, and their versions.
 check-drivers:
-	$(Q)tools/deps build lab check
+	$(Q)tools/deps build python lab check
 	$(Q)DRIVERS=all tests/run/check O=$(O) $(if $(JOBS),--jobs $(JOBS)) --only 'cts@vulkan+[anptrv]*' --only '*@hip+kfd' --only '*@levelzero+xe' --only 'cts@opencl+intel'; r=$$?; \
 		grep -aH '^# driver: ' $(O)/check/cts@*+*.ktap; exit $$r
+
+# Python's libraries without pins. The step runs first: what differs is printed.
+check-newest:
+	$(Q)tools/deps build python lab check
+	$(Q)tests/run/check O=$(O) --only python@libraries; python/tests/newest $(O)/check/python
 
 # Needs nothing but a compiler, make and Python: no network, no root.
 check-gpu:
 	$(Q)tests/gpu/run O=$(O) $(filter-out O=%,$(MAKEOVERRIDES)); r=$$?; [ $$r = 4 ] || exit $$r
 
 mutate:
-	$(Q)tools/deps build lab check
+	$(Q)tools/deps build python lab check
 	$(Q)tests/run/mutate O=$(O)
 
 docs: docs-formats docs-python
@@ -710,6 +730,8 @@ help:
 	'make check-quick      the tests for every change, in a few minutes' \
 	'make check-changed    what a change since SINCE=COMMIT (HEAD) concerns, by folders' \
 	'make check-drivers    the suite on real drivers of GPUs over a stub of the kernel' \
+	'make check-newest     the newest versions of Python libraries, and what differs from the' \
+	'                      pinned ones' \
 	'make check-gpu        the tests for a machine with an NVIDIA GPU, which write a report' \
 	'                      into docs/hardware; OUT=DIR puts it there' \
 	'make mutate           break the source line by line: does a test notice?' \

@@ -4,7 +4,9 @@
  * on the CPU, and reads it between the kernel's fences. Without a cache of
  * mappings, without deadlines, and for this one layout.
  *
- *	cc by_hand.c && sudo ./a.out
+ *	cc -Idlpack/include by_hand.c && sudo ./a.out
+ *
+ * dlpack/ is https://github.com/dmlc/dlpack, version 1.0 or newer.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -18,7 +20,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <dlbuf/dlpack.h>
+#include <dlpack/dlpack.h>
 
 struct mapped {
 	DLManagedTensorVersioned tensor;

@@ -101,6 +101,12 @@ def documentation(stub):
 class BuildExt(build_ext):
     """Configures the library: everything on, but what lacks its headers."""
 
+    def finalize_options(self):
+        """Never takes the extension of an earlier build, which may be of the
+        other DLBUF_SYSTEM, of other CFLAGS or of other headers."""
+        super().finalize_options()
+        self.force = True
+
     def can_build(self, text, flags=()):
         """Whether the compiler makes a shared object of this text."""
         with tempfile.TemporaryDirectory() as tmp:

@@ -38,7 +38,7 @@
  *   alloc.h     allocates dma-bufs: memfd pages, a dma-heap, memory of a device
  *   udmabuf.h   allocates dma-bufs of memfd pages
  *   pool.h      allocates buffers that a camera captures into
- *   export.h    makes a dma-buf of memory that CUDA allocated
+ *   export.h    makes a dma-buf of memory that CUDA, HIP or Level Zero allocated
  *   socket.h    sends tensors and frames to another process
  *   cuda.h      CUDA: streams, paths, your own CUcontext
  *   hexagon.h   Hexagon DSPs: what FastRPC knows of a tensor, your own fastrpc fd

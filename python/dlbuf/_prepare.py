@@ -740,8 +740,9 @@ class Preparer:
         returns before it has computed: whoever takes the tensor waits for it. The frame
         is still the caller's, and release() may follow.
 
-        Arrays of JAX and TensorFlow are immutable, which their DLPack does not say: they
-        are known by the module of their class, and refused. A Tensor over one is not.
+        Arrays of JAX and TensorFlow are immutable, which the DLPack of TensorFlow and of
+        JAX before 0.12 does not say: they are known by the module of their class, and
+        refused. A Tensor over one is refused only if it is read-only.
 
         Raises InvalidError for another shape than out has, AccessError if it is
         read-only or immutable, UnsupportedError for its dtype or device and for formats without

@@ -211,6 +211,9 @@ class Jax(Library):
     def fill(self, y: Any, value: Any, dtype: DType) -> None:
         raise Cannot("does not change arrays")
 
+    def read_only(self, y: Any) -> bool:
+        return bool(dlbuf.from_dlpack(y).read_only)
+
     def make(self, dtype: DType, layout: Layout) -> Any:
         n = _compact(layout)
         kind = getattr(self.np, dtype.name.replace("bool", "bool_"), None)
@@ -269,10 +272,13 @@ class OnnxRuntime(Library):
 
     def values(self, y: Any, dtype: DType) -> list[Any]:
         try:
-            return list(y.numpy().flatten().tolist())
+            a = y.numpy()
+            if a.dtype.name == dtype.name:
+                return list(a.flatten().tolist())
         except RuntimeError:
-            rows = Layout("", tuple(y.shape()), ()).rows()
-            return peek(y.data_ptr(), y.shape(), rows, dtype)
+            pass        # it has types that NumPy does not, float8 as bytes
+        rows = Layout("", tuple(y.shape()), ()).rows()
+        return peek(y.data_ptr(), y.shape(), rows, dtype)
 
     def address(self, y: Any, dtype: DType) -> int | None:
         return int(y.data_ptr())

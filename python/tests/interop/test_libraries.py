@@ -112,9 +112,22 @@ def test_jax_asks_for_the_dtype():
     assert jnp.asarray(b, jnp.bfloat16).tolist() == a.tolist()
 
 
+def test_jax_read_only(np, asked):
+    """Since it asks for DLPack 1, it takes and gives read-only tensors."""
+    jnp = pytest.importorskip("jax.numpy")
+    x = jnp.from_dlpack(dlbuf.from_dlpack(bytes(64)))
+    assert [w["max_version"] for w in asked] == [(1, 3)]
+    assert dlbuf.from_dlpack(x).read_only and dlbuf.wrap(x).read_only
+    x = jnp.zeros(64, "uint8")
+    t = dlbuf.wrap(x, lambda a: a.__dlpack__())
+    assert not t.read_only
+    t.numpy()[0] = 9
+    assert int(x[0]) == 9
+
+
 @pytest.mark.parametrize("library", ["jax.numpy", "tensorflow"])
 def test_immutable(np, library):
-    """Their arrays never change, and their DLPack does not say it."""
+    """Their arrays never change, which TensorFlow's DLPack does not say."""
     x = pytest.importorskip(library).zeros((1, 3, 8, 8))
     with pytest.raises(dlbuf.AccessError, match=r"out is .*(Array|Tensor)\w*, which must not"):
         dlbuf.prepare(np.full((8, 8, 3), 9, "u1"), size=8, format="RGB", out=x)

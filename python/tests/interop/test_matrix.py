@@ -19,7 +19,7 @@ EXPECTED = {
     "dlbuf": {}, "memoryview": {}, "array interface": {}, "numpy.asarray": {},
     "numpy": {}, "tvm_ffi": {},
     "torch": {"reversed": REFUSED},
-    "jax": {**COMPACT, "transposed": "shared", "offset": COPIED},
+    "jax": {**COMPACT, "transposed": "shared", "read-only": "shared", "offset": COPIED},
     "tensorflow": {**COMPACT, "offset": CRASHED},
     "onnxruntime": COMPACT,
     "numba": {"zero-dim": "-"},

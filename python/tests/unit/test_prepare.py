@@ -122,7 +122,7 @@ def test_out(np):
     x, _ = dlbuf.prepare(a, **how, threads=3, dtype="int8", quant=(2, -3), channels="bgr", layout="nhwc")
     assert (x.numpy()[0] == (a[..., ::-1] / 2).round().clip(-125, 130) - 3).all()
     assert dlbuf.prepare(a, **how, dtype="bfloat16", channels="grey")[0].shape == (1, 1, 12, 16)
-    # Arrays of JAX and TensorFlow, which DLPack does not call read-only; PyTorch's negative bit.
+    # Arrays of TensorFlow and older JAX, which DLPack does not call read-only; PyTorch's negative bit.
     frozen = type("Array", (np.ndarray,), {"__module__": "jaxlib._jax"})
     negative = type("Tensor", (np.ndarray,), {"is_neg": lambda _: True})
     for bad, kind in ((batch[..., :8], ValueError), (batch.view(frozen), dlbuf.AccessError),
