@@ -26,7 +26,7 @@ static double mean(const DLTensor *t)
 	return (double)sum / (t->shape[0] * t->shape[1]);
 }
 
-static void show(struct dlbuf_device *dev, GstSample *sample)
+static void show(struct dlbuf_device *dev, GstElement *sink, GstSample *sample)
 {
 	DLBUF_OPTS(dlbuf_import_opts, luma, .view = DLBUF_VIEW_LUMA);
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
@@ -34,8 +34,10 @@ static void show(struct dlbuf_device *dev, GstSample *sample)
 	struct dlbuf_frame frame;
 	uint32_t n;
 
-	if (dlbuf_gstreamer_caps(gst_sample_get_caps(sample), &format) ||
-	    dlbuf_gstreamer_frame(gst_sample_get_buffer(sample), &format, &frame))
+	if (dlbuf_gstreamer_caps(gst_sample_get_caps(sample), &format))
+		errx(1, "%s", dlbuf_last_error());
+	format.orientation = dlbuf_gstreamer_orientation(sink);
+	if (dlbuf_gstreamer_frame(gst_sample_get_buffer(sample), &format, &frame))
 		errx(1, "%s", dlbuf_last_error());
 	if (dlbuf_import_frame(dev, &frame, &luma, t, &n) ||
 	    dlbuf_acquire(t[0], DLBUF_READ, NULL, NULL))
@@ -69,7 +71,7 @@ int main(int argc, char **argv)
 	gst_caps_unref(caps);
 	gst_element_set_state(pipeline, GST_STATE_PLAYING);
 	while ((sample = gst_app_sink_pull_sample(GST_APP_SINK(sink)))) {
-		show(cpu, sample);
+		show(cpu, sink, sample);
 		gst_sample_unref(sample);
 	}
 	gst_element_set_state(pipeline, GST_STATE_NULL);

@@ -104,6 +104,7 @@ int main()
 		check(dlbuf_libcamera_frame(stream->configuration(), *buffer,
 					    &buffer->metadata(), &frame),
 		      "frame");
+		frame.orientation = dlbuf_libcamera_orientation(config->orientation);
 		lease.frames = 1;
 		frame.release = dlbuf_libcamera_release;
 		frame.release_data = &lease;

@@ -10,7 +10,6 @@
 #include <stdio.h>
 
 #include <pipewire/pipewire.h>
-#include <spa/param/buffers.h>
 #include <spa/param/video/format-utils.h>
 
 #include <dlbuf/dlbuf.h>
@@ -64,18 +63,15 @@ static void on_param(void *data, uint32_t id, const struct spa_pod *param)
 	struct camera *c = data;
 	uint8_t space[1024];
 	struct spa_pod_builder b = SPA_POD_BUILDER_INIT(space, sizeof(space));
-	const struct spa_pod *params[2];
+	const struct spa_pod *params[6];
+	uint32_t n = 6;
 
 	if (id != SPA_PARAM_Format || !param)
 		return;
 	spa_format_video_raw_parse(param, &c->info);
-	params[0] = spa_pod_builder_add_object(&b, SPA_TYPE_OBJECT_ParamBuffers,
-		SPA_PARAM_Buffers, SPA_PARAM_BUFFERS_dataType,
-		SPA_POD_CHOICE_FLAGS_Int(1 << SPA_DATA_DmaBuf));
-	params[1] = spa_pod_builder_add_object(&b, SPA_TYPE_OBJECT_ParamMeta,
-		SPA_PARAM_Meta, SPA_PARAM_META_type, SPA_POD_Id(SPA_META_Header),
-		SPA_PARAM_META_size, SPA_POD_Int(sizeof(struct spa_meta_header)));
-	pw_stream_update_params(c->stream, params, 2);
+	if (dlbuf_pipewire_buffer_params(c->pw, &b, params, &n))
+		errx(1, "%s", dlbuf_last_error());
+	pw_stream_update_params(c->stream, params, n);
 }
 
 static void on_remove_buffer(void *data, struct pw_buffer *buffer)

@@ -62,6 +62,9 @@ struct prepare {
 	/* The streaming thread's, from start() to stop(). */
 	struct options used;
 	struct dlbuf_device *dev;
+	/* By the tags of the file (0) and of the stream (1), which counts if it has_one. */
+	enum dlbuf_orientation orientations[2];
+	gboolean has_one;
 	struct dlbuf_gstreamer_format format;
 	struct dlbuf_format_info layout;
 	struct dlbuf_frame kind;	/* of the plan: only its description is used */
@@ -490,7 +493,7 @@ static GstCaps *transform_caps(GstBaseTransform *trans, GstPadDirection directio
 static gboolean is_same_kind(const struct dlbuf_frame *a, const struct dlbuf_frame *b)
 {
 	return a->width == b->width && a->height == b->height && a->code == b->code &&
-		a->code_space == b->code_space && a->modifier == b->modifier &&
+		a->orientation == b->orientation && a->code_space == b->code_space && a->modifier == b->modifier &&
 		!memcmp(&a->crop, &b->crop, sizeof(a->crop)) &&
 		!memcmp(&a->colour, &b->colour, sizeof(a->colour));
 }
@@ -549,7 +552,7 @@ static struct dlbuf_frame frame_of(const struct dlbuf_gstreamer_format *f)
 		.width = GST_VIDEO_INFO_WIDTH(&f->info),
 		.height = GST_VIDEO_INFO_FIELD_HEIGHT(&f->info), .code = f->code,
 		.code_space = f->code_space, .modifier = f->modifier,
-		.colour = dlbuf_gstreamer_colour_(&f->info) };
+		.orientation = f->orientation, .colour = dlbuf_gstreamer_colour_(&f->info) };
 }
 
 static int plan_of_caps(DlbufPrepare *self, const GstCaps *caps)
@@ -560,6 +563,7 @@ static int plan_of_caps(DlbufPrepare *self, const GstCaps *caps)
 
 	if (ret)
 		return ret;
+	format.orientation = self->orientations[self->has_one];
 	frame = frame_of(&format);
 	ret = make_plan(self, &frame);
 	if (ret)
@@ -679,6 +683,40 @@ static gboolean set_caps(GstBaseTransform *trans, GstCaps *in, GstCaps *out)
 	}
 	self->bytes = (gsize)step * types[self->used.type].dtype.bits / 8;
 	return TRUE;
+}
+
+/*
+ * The tag image-orientation, which comes after the caps. The output is upright, and its tag
+ * says so. A plan for it, and caps of another size, are made when the next picture comes.
+ */
+static gboolean sink_event(GstBaseTransform *trans, GstEvent *event)
+{
+	DlbufPrepare *self = (DlbufPrepare *)trans;
+	enum dlbuf_orientation orientation, before = self->orientations[self->has_one];
+	guint32 seqnum = gst_event_get_seqnum(event);
+	GstTagList *tags;
+	gboolean is_streams;
+
+	if (GST_EVENT_TYPE(event) == GST_EVENT_STREAM_START) {
+		memset(self->orientations, 0, sizeof(self->orientations));
+		self->has_one = FALSE;
+	} else if (GST_EVENT_TYPE(event) == GST_EVENT_TAG) {
+		gst_event_parse_tag(event, &tags);
+		if (dlbuf_gstreamer_tag_(tags, &orientation)) {
+			is_streams = gst_tag_list_get_scope(tags) == GST_TAG_SCOPE_STREAM;
+			self->orientations[is_streams] = orientation;
+			self->has_one |= is_streams;
+			tags = gst_tag_list_copy(tags);
+			gst_tag_list_add(tags, GST_TAG_MERGE_REPLACE, GST_TAG_IMAGE_ORIENTATION,
+					 "rotate-0", NULL);
+			gst_event_unref(event);
+			event = gst_event_new_tag(tags);
+			gst_event_set_seqnum(event, seqnum);
+		}
+	}
+	if (self->orientations[self->has_one] != before)
+		gst_base_transform_reconfigure_src(trans);
+	return GST_BASE_TRANSFORM_CLASS(element_parent_class)->sink_event(trans, event);
 }
 
 /* ---------------------------------------------------------------- buffers */
@@ -1037,6 +1075,7 @@ static void element_class_init(DlbufPrepareClass *class)
 	trans->transform_caps = transform_caps;
 	trans->fixate_caps = fixate_caps;
 	trans->set_caps = set_caps;
+	trans->sink_event = sink_event;
 	trans->propose_allocation = propose_allocation;
 	trans->decide_allocation = decide_allocation;
 	trans->transform_size = transform_size;

@@ -137,7 +137,8 @@ DLBUF_API int dlbuf_camera_buffer(struct dlbuf_camera *cam, uint32_t index,
 
 /*
  * Waits for the next frame and describes it, with the picture's place in the buffer
- * (crop), time, sequence number, field and colour. Gaps in the sequence numbers are
+ * (crop), its orientation (that of the sensor, V4L2_CID_CAMERA_SENSOR_ROTATION), time,
+ * sequence number, field and colour. Gaps in the sequence numbers are
  * frames that the camera has dropped. V4L2's numbers have 32 bits and wrap; these have 64
  * and go on. Some drivers repeat a number if they are late, and a driver that counts anew
  * begins with a smaller one.

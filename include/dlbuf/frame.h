@@ -106,6 +106,22 @@ enum dlbuf_field {
 	DLBUF_FIELD_SEQ_BT = 8,
 };
 
+/*
+ * How to make the stored picture upright: turn it clockwise by a quarter, `value & 3` times,
+ * and with `value & 4` then exchange left and right. In brackets the orientation of EXIF and
+ * TIFF that means the same.
+ */
+enum dlbuf_orientation {
+	DLBUF_ORIENTATION_NONE = 0,		/* it is upright, or nobody said (1) */
+	DLBUF_ORIENTATION_TURN_90 = 1,		/* a quarter clockwise (6) */
+	DLBUF_ORIENTATION_TURN_180 = 2,		/* (3) */
+	DLBUF_ORIENTATION_TURN_270 = 3,		/* a quarter counter-clockwise (8) */
+	DLBUF_ORIENTATION_FLIP_X = 4,		/* left and right exchanged (2) */
+	DLBUF_ORIENTATION_TRANSPOSE = 5,	/* rows become columns (5) */
+	DLBUF_ORIENTATION_FLIP_Y = 6,		/* top and bottom exchanged (4) */
+	DLBUF_ORIENTATION_TRANSVERSE = 7,	/* TRANSPOSE and then TURN_180 (7) */
+};
+
 /* Flags of a frame. */
 #define DLBUF_FRAME_DAMAGED	(1u << 0)	/* some pixels may be old or wrong */
 #define DLBUF_FRAME_SEQUENCE	(1u << 1)	/* sequence is valid */
@@ -169,6 +185,12 @@ struct dlbuf_frame {
 	 * dlbuf_lease_create(). Borrowed. NULL: none.
 	 */
 	struct dlbuf_lease *lease;
+	/*
+	 * How to make the picture upright. Only dlbuf/prepare.h applies it: tensors, width,
+	 * height, crop and planes are of the stored picture. Set 0 to keep it as it is stored.
+	 */
+	enum dlbuf_orientation orientation;
+	uint32_t reserved;		/* 0 */
 };
 
 /*
@@ -254,7 +276,7 @@ DLBUF_API int dlbuf_lease_result(void);
  * -EINVAL      no such code in its space, too few planes, size 0, a width that
  *              the format cannot have, a crop outside the frame, no such view,
  *              both release and lease are set, BYTES of a plane whose number of
- *              bytes is unknown
+ *              bytes is unknown, an orientation that is not in the list
  * -ESTALE      the lease belongs to the parent process
  * -EOPNOTSUPP  - the view cannot show the format: see dlbuf_format_info.reason
  *              - a tiled modifier without DLBUF_IMPORT_MAY_COPY, or one that the
@@ -281,8 +303,8 @@ DLBUF_API int dlbuf_import_frame(struct dlbuf_device *dev,
  * consumers' own structs of it. tensors are as DLBUF_VIEW_PLANES makes them, one for each
  * plane of the format, in rows from top to bottom, for example those of a buffer of a pool.
  *
- * Before the call set frame->size, code, code_space, and what you know of colour, time
- * and crop; modifier stays LINEAR. width and height may be 0: they are those of the first
+ * Before the call set frame->size, code, code_space, and what you know of colour, time,
+ * orientation and crop; modifier stays LINEAR. width and height may be 0: they are those of the first
  * tensor, times the pixels that share a value there. The call sets the planes, the order,
  * the fence and the release, clears lease, and sets READ_ONLY in flags if a tensor is
  * read-only. Tensors of a crop make a frame of the crop.
@@ -300,7 +322,7 @@ DLBUF_API int dlbuf_import_frame(struct dlbuf_device *dev,
  * tensors are borrowed. On failure *frame is unchanged.
  * -EINVAL      not tensors of dlbuf; no such format; not a tensor for each of its planes;
  *              another type or size than they have; the modifier is not LINEAR; a crop
- *              outside the frame
+ *              outside the frame; no such orientation
  * -EOPNOTSUPP  strides that are no rows of a picture; a format without PLANES; a tensor
  *              that is the library's own copy of a frame
  * -EBUSY       a tensor is acquired
@@ -327,7 +349,7 @@ DLBUF_API int dlbuf_frame_from_tensors(DLManagedTensorVersioned *const tensors[]
  *
  * frame is borrowed, and so are the fds and the fence of *out; set out->size before. Does
  * not wait for the fence. On failure *out is unchanged.
- * -EINVAL      no such format, size, planes or crop; the fence is no sync_file; both
+ * -EINVAL      no such format, size, planes, crop or orientation; the fence is no sync_file; both
  *              release and lease are set
  * -EBADF       an fd is no dma-buf, or not open
  * -ERANGE      rows beyond the dma-buf or dlbuf_plane.bytes

@@ -15,7 +15,8 @@
  *			run_model(input);
  *	}
  *
- * docs/prepare.md defines the result: sample positions, filters, matrices, rounding.
+ * The picture is made upright first, as the frame's orientation says. docs/prepare.md defines
+ * the result: sample positions, filters, matrices, rounding.
  */
 #ifndef DLBUF_PREPARE_H
 #define DLBUF_PREPARE_H
@@ -46,7 +47,7 @@ enum dlbuf_filter {
 };
 
 /*
- * Size of the scaled picture. The rules apply after the crop and the turn. By all but EXACT,
+ * Size of the scaled picture. The rules apply after the crop, the frame's orientation and the turn. By all but EXACT,
  * width and height may both be 0: the tensor has that size. Otherwise it is the middle of the
  * scaled picture, with bars where that is smaller.
  */
@@ -98,7 +99,7 @@ enum dlbuf_channels {
 struct dlbuf_prepare_opts {
 	size_t size;
 	/*
-	 * The part of the visible picture, in pixels; fractions are allowed, sides of less
+	 * The part of the visible picture as it is stored, in pixels; fractions are allowed, sides of less
 	 * than 1/1024 are not. All four 0: all of it. Only pixels that the crop touches are
 	 * read, and of a mosaic their neighbours.
 	 */
@@ -109,7 +110,8 @@ struct dlbuf_prepare_opts {
 	uint32_t shortest, longest;
 	uint64_t min_pixels, max_pixels;
 	uint32_t multiple;		/* 0: 1 */
-	uint32_t turn;			/* quarter turns clockwise, 0 to 3 */
+	/* Of the upright picture, quarter turns clockwise, 0 to 3. */
+	uint32_t turn;
 	double crop_pct;		/* 1/1024 to 1; 0: 1 */
 	enum dlbuf_filter filter;
 	uint32_t flags;			/* DLBUF_PREPARE_... */
@@ -155,8 +157,9 @@ struct dlbuf_prepare_info {
 	/* The picture in the tensor; left and top are negative if it is cut. */
 	uint32_t scaled_width, scaled_height;
 	int32_t left, top;
-	/* The crop of the visible picture, before the turn. */
+	/* The crop of the visible picture as it is stored, before the turn. */
 	double crop_x, crop_y, crop_width, crop_height;
+	/* From the stored picture to the tensor: the frame's orientation, then the options. */
 	uint32_t turn;
 	uint32_t flags;				/* DLBUF_PREPARE_FLIP_X, _Y */
 };
@@ -165,7 +168,7 @@ struct dlbuf_prepare;
 
 /*
  * Makes a plan: checks the options and computes the tables for frames like this one, of
- * the same size, crop, format, modifier and colour. The planes, fds and fence of frame are
+ * the same size, crop, format, modifier, orientation and colour. The planes, fds and fence of frame are
  * not used; what an import refuses (an unknown modifier, a mosaic whose crop begins at an odd
  * pixel), dlbuf_prepare_frame() refuses. dev may be NULL, for dlbuf_prepare_tensors() and
  * dlbuf_prepare_tensor_crops() on the CPU alone. frame and opts are borrowed; *plan is new,
@@ -243,6 +246,7 @@ DLBUF_API int dlbuf_prepare_frame(struct dlbuf_prepare *plan, const struct dlbuf
 
 /*
  * The same of a frame that was imported: its n tensors, a plane each, on the plan's device.
+ * The orientation is that of the plan's frame.
  * They are the format's view PLANES; or WORDS, or else ROWS, if it has not that: RGB565 is
  * [H, W] of uint16. On the CPU they may be of any library that has DLPack: a decoder's
  * planes in plain memory. On other devices they are tensors of dlbuf that the caller has not
@@ -275,7 +279,7 @@ DLBUF_API int dlbuf_prepare_once(struct dlbuf_device *dev, const struct dlbuf_fr
 				 DLManagedTensorVersioned *out, int64_t index,
 				 uint64_t deadline_ns, struct dlbuf_prepare_info *info);
 
-/* A part of the visible picture, as in struct dlbuf_prepare_opts. All 0: all of it. */
+/* A part of the visible picture as it is stored, as in struct dlbuf_prepare_opts. All 0: all of it. */
 struct dlbuf_crop {
 	double x, y, width, height;
 };
@@ -328,7 +332,7 @@ DLBUF_API int dlbuf_prepare_tiles(const struct dlbuf_prepare *plan, uint32_t wid
 				  uint32_t height, uint32_t overlap_x, uint32_t overlap_y,
 				  struct dlbuf_crop crops[], uint32_t room, uint32_t *n);
 
-/* Maps a place of the tensor to the visible picture of the frame; both in pixels. */
+/* Maps a place of the tensor to the visible picture of the frame as stored; both in pixels. */
 static inline void dlbuf_prepare_map(const struct dlbuf_prepare_info *info, double x, double y,
 				     double *frame_x, double *frame_y)
 {

@@ -34,6 +34,7 @@ struct dlbuf_camera {
 
 	struct node v4l2;
 	struct v4l2_rect crop;		/* width 0: the whole frame */
+	int32_t rotation;		/* of the sensor */
 	struct dlbuf_camera_info info;	/* without held */
 	uint32_t held;			/* atomic; frames that are out */
 	struct buffer buffers[VIDEO_MAX_FRAME];
@@ -141,6 +142,14 @@ static void read_crop(struct dlbuf_camera *cam)
 		cam->crop = sel.r;
 }
 
+/* 0 also if the camera has no such control. */
+static int32_t control(const struct dlbuf_camera *cam, uint32_t id)
+{
+	struct v4l2_control c = { .id = id };
+
+	return sys_ioctl(cam->info.fd, VIDIOC_G_CTRL, &c) ? 0 : c.value;
+}
+
 /* ---------------------------------------------------------------- buffers */
 
 static int fill(struct dlbuf_camera *cam, uint32_t index,
@@ -217,6 +226,7 @@ static int set_up(struct dlbuf_camera *cam, struct dlbuf_camera_opts *o)
 	if (ret)
 		return ret;
 	read_crop(cam);
+	cam->rotation = control(cam, V4L2_CID_CAMERA_SENSOR_ROTATION);
 	return start(cam);
 }
 
@@ -409,6 +419,10 @@ static int describe(struct dlbuf_camera *cam, uint32_t index,
 
 	if (!ret && cam->crop.width)
 		ret = dlbuf_v4l2_crop(&cam->crop, frame);
+	/* Flips may change while the camera captures. */
+	if (!ret && cam->rotation)
+		frame->orientation = dlbuf_v4l2_orientation(cam->rotation,
+			control(cam, V4L2_CID_HFLIP), control(cam, V4L2_CID_VFLIP));
 	return ret;
 }
 

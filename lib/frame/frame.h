@@ -29,7 +29,10 @@ struct picture {
 	struct grid planes[DLBUF_MAX_PLANES];
 };
 
-/* Finds the frame's format; linear: tensors can describe its rows. -EINVAL, -EOPNOTSUPP. */
+/*
+ * Finds the frame's format; linear: tensors can describe its rows. Checks the orientation,
+ * too. -EINVAL, -EOPNOTSUPP.
+ */
 int frame_find_format(const struct dlbuf_frame *f, const struct format **out, bool *linear);
 
 /* Gets the crop, which may be all of the frame. -EINVAL: it is not inside. */

@@ -288,6 +288,20 @@ static int check_side(const char *what, const struct scaled *s)
 		    s->height, PREPARE_MAX);
 }
 
+/*
+ * The turn and the flips from the stored picture to the tensor: those that make it upright,
+ * then the caller's. A flip before a turn is the same flip after a turn in the other direction.
+ */
+static void set_turn(struct dlbuf_prepare *p)
+{
+	uint32_t first = p->like.orientation, turn = p->opts.turn;
+	bool flip = first & DLBUF_ORIENTATION_FLIP_X;
+
+	p->info.turn = (first + (flip ? 4 - turn : turn)) % 4;
+	p->info.flags = p->opts.flags & (DLBUF_PREPARE_FLIP_X | DLBUF_PREPARE_FLIP_Y);
+	p->info.flags ^= flip ? DLBUF_PREPARE_FLIP_X : 0;
+}
+
 static int find_geometry(struct dlbuf_prepare *p)
 {
 	const struct dlbuf_prepare_opts *o = &p->opts;
@@ -311,8 +325,9 @@ static int find_geometry(struct dlbuf_prepare *p)
 		return fail(-EINVAL, "the crop of %sx%s at %s,%s is not inside the picture of "
 			    "%gx%g, or smaller than 1/1024 of a pixel", number(i->crop_width).s,
 			    number(i->crop_height).s, number(i->crop_x).s, number(i->crop_y).s, w, h);
-	a = o->turn % 2 ? i->crop_height : i->crop_width;
-	b = o->turn % 2 ? i->crop_width : i->crop_height;
+	set_turn(p);
+	a = i->turn % 2 ? i->crop_height : i->crop_width;
+	b = i->turn % 2 ? i->crop_width : i->crop_height;
 	ret = find_sizes(o, a, b, &s, &tensor);
 	if (ret)
 		return ret;
@@ -327,8 +342,6 @@ static int find_geometry(struct dlbuf_prepare *p)
 	i->scaled_height = (uint32_t)s.height;
 	i->left = place(o, tensor.width, s.width);
 	i->top = place(o, tensor.height, s.height);
-	i->turn = o->turn;
-	i->flags = o->flags & (DLBUF_PREPARE_FLIP_X | DLBUF_PREPARE_FLIP_Y);
 	i->channels = o->channels == DLBUF_CHANNELS_GREY ? 1 : 3;
 	return 0;
 }

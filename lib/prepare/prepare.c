@@ -494,6 +494,7 @@ static bool same_kind(const struct dlbuf_frame *f, const struct dlbuf_frame *lik
 {
 	return f->width == like->width && f->height == like->height && f->code == like->code &&
 		f->code_space == like->code_space && f->modifier == like->modifier &&
+		f->orientation == like->orientation && f->reserved == like->reserved &&
 		!memcmp(&f->crop, &like->crop, sizeof(f->crop)) &&
 		!memcmp(&f->colour, &like->colour, sizeof(f->colour));
 }
@@ -513,6 +514,8 @@ static int check_kind(const struct dlbuf_prepare *p, const struct dlbuf_frame *f
 		what = "format";
 	else if (f->modifier != like->modifier)
 		what = "modifier";
+	else if (f->orientation != like->orientation || f->reserved != like->reserved)
+		what = "orientation";
 	else
 		what = memcmp(&f->crop, &like->crop, sizeof(f->crop)) ? "crop" : "colour";
 	return fail(-EINVAL, "the plan is for %ux%u pixels of %s, and the frame has another %s: it "

@@ -129,10 +129,10 @@ static int check_frame(const struct message_head *h,
 			    "V4L2 or libcamera", f->code_space);
 	if (f->flags & ~flags || f->clock > DLBUF_CLOCK_UNKNOWN ||
 	    f->field > DLBUF_FIELD_SEQ_BT || f->order > DLBUF_ORDER_FENCE ||
-	    f->reserved)
+	    f->orientation > DLBUF_ORIENTATION_TRANSVERSE)
 		return fail(-EPROTO, "the frame has flags 0x%x, clock %u, field "
-			    "%u, order %u, and 0x%x after them", f->flags,
-			    f->clock, f->field, f->order, f->reserved);
+			    "%u, order %u, orientation %u", f->flags,
+			    f->clock, f->field, f->order, f->orientation);
 	if (h->flags & MESSAGE_FENCE && f->order != DLBUF_ORDER_FENCE)
 		return fail(-EPROTO, "the frame has a fence and order %u",
 			    f->order);
@@ -208,6 +208,7 @@ static int parse_frame(struct rest *rest, struct message *m,
 		.clock = f.clock,
 		.field = f.field,
 		.order = f.order,
+		.orientation = f.orientation,
 		.fence = -1,
 	};
 	ret = parse_colour(f.colour, &m->frame.colour);
@@ -307,6 +308,7 @@ void message_put_frame(struct packet *p, const struct dlbuf_frame *frame,
 		.clock = frame->clock,
 		.field = frame->field,
 		.order = frame->order,
+		.orientation = frame->orientation,
 	};
 
 	_Static_assert(sizeof(f.colour) == sizeof(frame->colour), "its bytes");

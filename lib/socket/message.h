@@ -67,7 +67,7 @@ struct message_frame {
 	int64_t timestamp_ns;
 	uint64_t sequence;
 	uint32_t clock, field;
-	uint32_t order, reserved;
+	uint32_t order, orientation;
 };
 
 _Static_assert(sizeof(struct message_head) == 24, "no padding");

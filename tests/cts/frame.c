@@ -143,6 +143,9 @@ static void refusals(void *arg)
 	close(pipes[0]);
 	close(pipes[1]);
 	f = nv12(fd, NULL);
+	f.orientation = 8;
+	refused(dev, f, -EINVAL);
+	f = nv12(fd, NULL);
 	f.size = 0;
 	refused(dev, f, -EINVAL);
 }
@@ -425,6 +428,10 @@ static void out_refused(void *arg)
 	CHECK_ERR(dlbuf_frame_from_tensors(t, 1, 0, &o), -EOPNOTSUPP);
 	o.code = DLBUF_FOURCC('!', '!', '!', '!');
 	CHECK_ERR(dlbuf_frame_from_tensors(t, 1, 0, &o), -EINVAL);
+	o.orientation = -1;
+	CHECK_ERR(dlbuf_frame_from_tensors(t, 1, 0, &o), -EINVAL);
+	CHECK_SAYS("orientation is -1");
+	o.orientation = 0;
 	/* Half a group of pixels. */
 	layout = (DLTensor){ .ndim = 3, .dtype = { kDLUInt, 8, 1 }, .shape = yuyv,
 			     .strides = yuyv_strides };
@@ -486,6 +493,7 @@ static void expand(void *arg)
 	f.code_space = DLBUF_CODE_V4L2;
 	f.nplanes = 1;
 	f.sequence = 7;
+	f.orientation = DLBUF_ORIENTATION_TURN_90;
 	f.release = fire;
 	f.release_data = &c;
 	e = (struct dlbuf_frame){ .size = sizeof(e) };
@@ -494,7 +502,7 @@ static void expand(void *arg)
 	CHECK_EQ(e.planes[1].offset, OUT_UV);
 	CHECK_EQ(e.planes[1].pitch, OUT_PITCH);
 	CHECK_EQ(e.planes[1].bytes, bytes - OUT_UV);
-	CHECK(e.sequence == 7 && e.width == OUT_W && !e.crop.width && !e.flags);
+	CHECK(e.sequence == 7 && e.orientation == 1 && e.width == OUT_W && !e.crop.width && !e.flags);
 	CHECK(!e.release && f.release);
 	f.release = NULL;
 	REQUIRE_OK(dlbuf_lease_create(fire, &c, &lease));
@@ -552,6 +560,8 @@ static void expand_refused(void *arg)
 	} while (0)
 	REFUSED(-EINVAL, "no format", f.code = DLBUF_FOURCC('!', '!', '!', '!'));
 	REFUSED(-EINVAL, "code space", f.code_space = DLBUF_CODE_GSTREAMER);
+	REFUSED(-EINVAL, "orientation is 8, and 0x0 after it", f.orientation = 8);
+	REFUSED(-EINVAL, "orientation is 0, and 0x1 after it", f.reserved = 1);
 	REFUSED(-EINVAL, "0x17 pixels", f.width = 0);
 	REFUSED(-EINVAL, "0 planes", f.nplanes = 0);
 	REFUSED(-EINVAL, "255 planes", f.nplanes = 255);

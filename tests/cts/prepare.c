@@ -638,12 +638,18 @@ static void without_a_plan(void *arg)
 		REQUIRE_OK(dlbuf_prepare_once(s.dev, &s.frame, &opts, s.out, 0, 0, &info));
 		CHECK(is_prepared(&s, 0, &opts) && info.scaled_width == i);
 	}
-	UNTIL(fired(&s) == 5);
+	/* A frame that is stored turned is of another kind. */
+	s.frame.orientation = DLBUF_ORIENTATION_TRANSPOSE;
+	REQUIRE_OK(dlbuf_prepare_once(s.dev, &s.frame, &opts, s.out, 0, 0, &info));
+	CHECK(is_prepared(&s, 0, &opts) && info.turn == 1 && info.flags == DLBUF_PREPARE_FLIP_X);
+	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, s.out, 0, 0), -EINVAL);
+	CHECK_SAYS("another orientation");
+	UNTIL(fired(&s) == 6);
 	CHECK_ERR(dlbuf_prepare_once(NULL, &s.frame, &opts, s.out, 0, 0, NULL), -EINVAL);
 	other = s.frame;
 	other.code = DLBUF_FOURCC('M', 'J', 'P', 'G');
 	CHECK_ERR(dlbuf_prepare_once(s.dev, &other, &opts, s.out, 0, 0, NULL), -EOPNOTSUPP);
-	CHECK_EQ(fired(&s), 5);
+	CHECK_EQ(fired(&s), 6);
 	scene_close(&s);
 }
 
@@ -702,7 +708,7 @@ struct trial {
 	DLTensor layout;
 	int64_t shape[4], strides[4];
 	uint64_t bytes;
-	char text[160];
+	char text[192];
 };
 
 /* The rest by chance. */
@@ -724,6 +730,7 @@ static void make_trial(struct trial *t, uint32_t format, int type, uint32_t filt
 		.pad = { 114, 3, 250 }, .dtype = types[type],
 		.mean = { type < 4 ? 0 : .3 }, .std = { type < 2 ? 0 : .5 },
 		.zero_point = type == 1 ? -100 : 0 };
+	t->frame.orientation = pick(8);
 	if (pick(2)) {
 		t->opts.crop_x = t->w * .25;
 		t->opts.crop_y = t->h * .125;
@@ -744,9 +751,9 @@ static void make_trial(struct trial *t, uint32_t format, int type, uint32_t filt
 	t->layout = (DLTensor){ .ndim = 4, .dtype = types[type], .shape = t->shape,
 		.strides = t->strides, .byte_offset = pick(3) * types[type].bits / 8 };
 	t->bytes = (2 * t->strides[0] * types[type].bits / 8 + 64) & ~(uint64_t)3;
-	snprintf(t->text, sizeof(t->text), "%s, type %d, filter %u, %ux%u to %ux%u, fit %d, turn %u, "
+	snprintf(t->text, sizeof(t->text), "%s, type %d, filter %u, %ux%u to %ux%u, fit %d, orientation %d, turn %u, "
 		 "flags %u, channels %d, crop %g, gap %d", code, type, filter, t->w, t->h, t->opts.width,
-		 t->opts.height, t->opts.fit, t->opts.turn, t->opts.flags, t->opts.channels,
+		 t->opts.height, t->opts.fit, t->frame.orientation, t->opts.turn, t->opts.flags, t->opts.channels,
 		 t->opts.crop_x, (int)gap);
 }
 

@@ -338,7 +338,7 @@ static struct dlbuf_frame nv12(int fd)
 		.colour = { .matrix = 2, .range = DLBUF_RANGE_LIMITED },
 		.timestamp_ns = 1234567890123, .sequence = 77,
 		.clock = DLBUF_CLOCK_MONOTONIC, .order = DLBUF_ORDER_COMPLETE,
-		.fence = -1, .release = fire);
+		.fence = -1, .release = fire, .orientation = DLBUF_ORIENTATION_TURN_270);
 }
 
 static void receive_frame(const struct other *o, void *arg)

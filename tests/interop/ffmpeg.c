@@ -251,6 +251,43 @@ TEST(crops)
 	av_frame_free(&av);
 }
 
+/* FFmpeg's own words: turned clockwise by an angle, then flipped. */
+TEST(orientations)
+{
+	static const struct {
+		double angle;
+		int hflip, vflip;
+		enum dlbuf_orientation want;
+	} cases[] = {
+		{ 0, 0, 0, DLBUF_ORIENTATION_NONE }, { 90, 0, 0, DLBUF_ORIENTATION_TURN_90 },
+		{ 180, 0, 0, DLBUF_ORIENTATION_TURN_180 }, { -90, 0, 0, DLBUF_ORIENTATION_TURN_270 },
+		{ 270, 0, 0, DLBUF_ORIENTATION_TURN_270 }, { 0, 1, 0, DLBUF_ORIENTATION_FLIP_X },
+		{ 90, 1, 0, DLBUF_ORIENTATION_TRANSPOSE }, { 0, 0, 1, DLBUF_ORIENTATION_FLIP_Y },
+		{ 270, 1, 0, DLBUF_ORIENTATION_TRANSVERSE }, { 180, 1, 1, DLBUF_ORIENTATION_NONE },
+	};
+	AVDRMFrameDescriptor d = one_layer();
+	AVFrame *av = frame_of(&d);
+	AVFrameSideData *side;
+	struct dlbuf_frame f;
+
+	CHECK_OK(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NONE, &f));
+	CHECK_EQ(f.orientation, DLBUF_ORIENTATION_NONE);
+	side = av_frame_new_side_data(av, AV_FRAME_DATA_DISPLAYMATRIX, 9 * sizeof(int32_t));
+	REQUIRE(side);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		av_display_rotation_set((int32_t *)side->data, cases[i].angle);
+		av_display_matrix_flip((int32_t *)side->data, cases[i].hflip, cases[i].vflip);
+		CHECK_OK(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NONE, &f));
+		CHECK_MSG(f.orientation == cases[i].want, "case %zu: %d", i, f.orientation);
+	}
+	av_display_rotation_set((int32_t *)side->data, 30);
+	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NONE, &f), -EOPNOTSUPP);
+	CHECK_SAYS("no turn by quarters");
+	memset(side->data, 0, side->size);
+	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NONE, &f), -EOPNOTSUPP);
+	av_frame_free(&av);
+}
+
 TEST(colours)
 {
 	static const struct {
@@ -750,6 +787,16 @@ TEST(out)
 		 0x0100000000000001);
 	av_frame_free(&av);
 	CHECK_EQ(given_back, 3);
+	for (int i = 0; i < 8; i++) {
+		f = sent;
+		f.orientation = i;
+		REQUIRE_OK(dlbuf_ffmpeg_avframe(&f, &av));
+		REQUIRE_OK(dlbuf_ffmpeg_frame(av, NONE, &back));
+		CHECK_EQ(back.orientation, i);
+		CHECK_EQ(!!av_frame_get_side_data(av, AV_FRAME_DATA_DISPLAYMATRIX), !!i);
+		av_frame_free(&av);
+	}
+	CHECK_EQ(given_back, 11);
 	f = sent;
 	f.crop.x = 14;
 	CHECK_ERR(dlbuf_ffmpeg_avframe(&f, &av), -EINVAL);
@@ -764,7 +811,7 @@ TEST(out)
 	f.code_space = DLBUF_CODE_V4L2;
 	f.nplanes = 1;
 	CHECK_ERR(dlbuf_ffmpeg_avframe(&f, &av), -EOPNOTSUPP);
-	CHECK(f.release && given_back == 3);
+	CHECK(f.release && given_back == 11);
 	dlbuf_udmabuf_close(&a);
 	dlbuf_udmabuf_close(&b);
 }

@@ -430,6 +430,61 @@ TEST(allocation)
 	gst_caps_unref(c);
 }
 
+/* The tag, read as GStreamer itself reads it. The stream's comes before the file's. */
+TEST(orientations)
+{
+	static const struct {
+		GstVideoOrientationMethod method;
+		enum dlbuf_orientation orientation;
+	} same[] = {
+		{ GST_VIDEO_ORIENTATION_IDENTITY, DLBUF_ORIENTATION_NONE },
+		{ GST_VIDEO_ORIENTATION_90R, DLBUF_ORIENTATION_TURN_90 },
+		{ GST_VIDEO_ORIENTATION_180, DLBUF_ORIENTATION_TURN_180 },
+		{ GST_VIDEO_ORIENTATION_90L, DLBUF_ORIENTATION_TURN_270 },
+		{ GST_VIDEO_ORIENTATION_HORIZ, DLBUF_ORIENTATION_FLIP_X },
+		{ GST_VIDEO_ORIENTATION_VERT, DLBUF_ORIENTATION_FLIP_Y },
+		{ GST_VIDEO_ORIENTATION_UL_LR, DLBUF_ORIENTATION_TRANSPOSE },
+		{ GST_VIDEO_ORIENTATION_UR_LL, DLBUF_ORIENTATION_TRANSVERSE },
+	};
+	static const char *const words[] = { "rotate-0", "rotate-90", "rotate-180", "rotate-270",
+		"flip-rotate-0", "flip-rotate-90", "flip-rotate-180", "flip-rotate-270" };
+	GstVideoOrientationMethod method;
+	GstElement *sink;
+	unsigned int seen = 0;
+	GstTagList *tags;
+	GstPad *pad;
+
+	init();
+	sink = gst_element_factory_make("fakesink", NULL);
+	REQUIRE(sink);
+	gst_object_ref_sink(sink);
+	pad = gst_element_get_static_pad(sink, "sink");
+	gst_pad_set_active(pad, TRUE);
+	gst_pad_store_sticky_event(pad, gst_event_new_stream_start("s"));
+	CHECK_EQ(dlbuf_gstreamer_orientation(sink), DLBUF_ORIENTATION_NONE);
+	for (size_t i = 0; i < 8; i++) {
+		size_t k = 0;
+
+		tags = gst_tag_list_new(GST_TAG_IMAGE_ORIENTATION, words[i], NULL);
+		gst_pad_store_sticky_event(pad, gst_event_new_tag(tags));
+		REQUIRE(gst_video_orientation_from_tag(tags, &method));
+		while (same[k].method != method)
+			k++;
+		CHECK_MSG(dlbuf_gstreamer_orientation(sink) == same[k].orientation, "%s", words[i]);
+		seen |= 1u << same[k].orientation;
+	}
+	CHECK_EQ(seen, 255);
+	/* Of the file, whichever comes first. */
+	tags = gst_tag_list_new(GST_TAG_IMAGE_ORIENTATION, "rotate-90", NULL);
+	gst_tag_list_set_scope(tags, GST_TAG_SCOPE_GLOBAL);
+	gst_pad_store_sticky_event(pad, gst_event_new_tag(tags));
+	CHECK_EQ(dlbuf_gstreamer_orientation(sink), DLBUF_ORIENTATION_TRANSPOSE);
+	gst_pad_store_sticky_event(pad, gst_event_new_tag(gst_tag_list_new(GST_TAG_TITLE, "t", NULL)));
+	CHECK_EQ(dlbuf_gstreamer_orientation(sink), DLBUF_ORIENTATION_TURN_90);
+	gst_object_unref(pad);
+	gst_object_unref(sink);
+}
+
 /* What a buffer says besides where it is. */
 TEST(buffer)
 {
@@ -466,6 +521,7 @@ TEST(buffer)
 	crop->y = 4;
 	crop->width = 300;
 	crop->height = 100;
+	format.orientation = want.orientation = DLBUF_ORIENTATION_FLIP_Y;
 	REQUIRE(!dlbuf_gstreamer_frame(b, &format, &f));
 	want.timestamp_ns = 40000000;
 	want.clock = DLBUF_CLOCK_STREAM;

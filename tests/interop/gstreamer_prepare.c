@@ -126,7 +126,7 @@ static void check_metas(GstBuffer *b, const struct dlbuf_prepare_info *i, gsize 
 {
 	GType type = g_type_from_name("GstTensorMetaAPI");
 	GstCustomMeta *place = gst_buffer_get_custom_meta(b, "DlbufPrepareMeta");
-	guint width, height;
+	guint width, height, turn;
 	gint left, top;
 	gdouble x, w;
 	struct tensor_meta *t;
@@ -134,9 +134,12 @@ static void check_metas(GstBuffer *b, const struct dlbuf_prepare_info *i, gsize 
 	REQUIRE(place && gst_structure_get(gst_custom_meta_get_structure(place),
 		"scaled-width", G_TYPE_UINT, &width, "scaled-height", G_TYPE_UINT, &height,
 		"left", G_TYPE_INT, &left, "top", G_TYPE_INT, &top,
-		"crop-x", G_TYPE_DOUBLE, &x, "crop-width", G_TYPE_DOUBLE, &w, NULL));
+		"turn", G_TYPE_UINT, &turn, "crop-x", G_TYPE_DOUBLE, &x, "crop-width",
+		G_TYPE_DOUBLE, &w, NULL));
 	CHECK(width == i->scaled_width && height == i->scaled_height);
-	CHECK(left == i->left && top == i->top && x == i->crop_x && w == i->crop_width);
+	CHECK(left == i->left && top == i->top && x == i->crop_x);
+	/* The crop is of the stored picture, and the one by hand may be of the upright one. */
+	CHECK(w == ((turn ^ i->turn) & 1 ? i->crop_height : i->crop_width));
 	/* GStreamer before 1.26 has none. */
 	if (!type)
 		return;
@@ -271,6 +274,120 @@ TEST(prepare_values)
 			one_pair(&s, raw, &runs[i]);
 		stop_prepare(&s, raw);
 	}
+}
+
+static void push_to(struct stream *s, const char *properties, const char *behind);
+static GstSample *push_one(struct stream *s, const char *caps_text, GstBuffer *b, char said[256]);
+static GstBuffer *in_parts(const gsize sizes[4]);
+
+#define NV12_32X16 "video/x-raw,format=NV12,width=32,height=16,framerate=25/1"
+
+static const char *const orientations[] = {
+	[DLBUF_ORIENTATION_NONE] = "rotate-0", [DLBUF_ORIENTATION_TURN_90] = "rotate-90",
+	[DLBUF_ORIENTATION_TURN_180] = "rotate-180", [DLBUF_ORIENTATION_TURN_270] = "rotate-270",
+	[DLBUF_ORIENTATION_FLIP_X] = "flip-rotate-0", [DLBUF_ORIENTATION_TRANSPOSE] = "flip-rotate-270",
+	[DLBUF_ORIENTATION_FLIP_Y] = "flip-rotate-180", [DLBUF_ORIENTATION_TRANSVERSE] = "flip-rotate-90",
+};
+
+/* The picture that GStreamer's own element turns by the tag is the tensor, also in a dma-buf. */
+TEST(prepare_orientations)
+{
+	static const struct {
+		const char *source, *text;
+	} runs[] = {
+		{ "videotestsrc", "video/x-raw,format=RGB,width=52,height=30" },
+		{ "v4l2src io-mode=dmabuf", "video/x-raw,format=RGB,width=320,height=180" },
+	};
+	static const struct preparation p = { .opts = PREPARE(.rule = DLBUF_SIZE_LONGEST,
+		.longest = 50, .flags = DLBUF_PREPARE_NHWC, .dtype = { kDLUInt, 8, 1 }) };
+
+	for (int i = 0; i < 2 * 8; i++) {
+		const char *word = orientations[i % 8];
+		GstElement *raw;
+		GstTagList *tags;
+		GstEvent *event;
+		struct stream s;
+		char line[448], *seen = NULL;
+		GstPad *pad;
+
+		load_element();
+		snprintf(line, sizeof(line), "%s ! taginject tags=image-orientation=%s ! tee name=t t. ! "
+			 "queue max-size-buffers=1 ! videoflip video-direction=auto ! appsink name=raw "
+			 "sync=false max-buffers=1 t. ! queue max-size-buffers=1 ! dlbufprepare name=e "
+			 "rule=longest longest=50 type=uint8 layout=nhwc", runs[i / 8].text, word);
+		start(&s, runs[i / 8].source, line);
+		raw = gst_bin_get_by_name(GST_BIN(s.pipeline), "raw");
+		play(&s);
+		for (int j = 0; j < 2; j++)
+			one_pair(&s, raw, &p);
+		/* What comes out is upright. */
+		pad = gst_element_get_static_pad(s.sink, "sink");
+		event = gst_pad_get_sticky_event(pad, GST_EVENT_TAG, 0);
+		REQUIRE(event);
+		gst_event_parse_tag(event, &tags);
+		CHECK(gst_tag_list_get_string(tags, GST_TAG_IMAGE_ORIENTATION, &seen));
+		CHECK_STR(seen, "rotate-0");
+		CHECK_EQ(dlbuf_gstreamer_orientation(s.sink), DLBUF_ORIENTATION_NONE);
+		g_free(seen);
+		gst_event_unref(event);
+		gst_object_unref(pad);
+		stop_prepare(&s, raw);
+	}
+}
+
+/* A tag in the middle of a stream, of the stream and of the file; the next stream has none. */
+TEST(prepare_orientation_changes)
+{
+	static const struct {
+		int orientation;	/* of a tag before the picture, or -1 */
+		GstTagScope scope;
+		bool is_new;		/* a new stream begins */
+		guint width, height, turn;
+	} steps[] = {
+		{ -1, GST_TAG_SCOPE_STREAM, false, 50, 25, 0 },
+		{ DLBUF_ORIENTATION_TURN_90, GST_TAG_SCOPE_GLOBAL, false, 25, 50, 1 },
+		{ DLBUF_ORIENTATION_TURN_180, GST_TAG_SCOPE_STREAM, false, 50, 25, 2 },
+		/* The stream's own counts. */
+		{ DLBUF_ORIENTATION_TURN_270, GST_TAG_SCOPE_GLOBAL, false, 50, 25, 2 },
+		{ DLBUF_ORIENTATION_TURN_270, GST_TAG_SCOPE_STREAM, false, 25, 50, 3 },
+		{ -1, GST_TAG_SCOPE_STREAM, true, 50, 25, 0 },
+	};
+	struct stream s;
+	char said[256];
+	GstElement *src;
+
+	push_to(&s, "rule=longest longest=50 type=uint8 layout=nhwc", "");
+	src = gst_bin_get_by_name(GST_BIN(s.pipeline), "src");
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		GstPad *pad = gst_element_get_static_pad(src, "src");
+		const GstStructure *place;
+		GstTagList *tags;
+		GstSample *sample;
+		guint w, h, turn;
+
+		if (steps[i].is_new)
+			CHECK(gst_pad_push_event(pad, gst_event_new_stream_start("another")));
+		if (steps[i].orientation >= 0) {
+			tags = gst_tag_list_new(GST_TAG_IMAGE_ORIENTATION, orientations[steps[i].orientation], NULL);
+			gst_tag_list_set_scope(tags, steps[i].scope);
+			CHECK(gst_pad_push_event(pad, gst_event_new_tag(tags)));
+		}
+		/* Other tags change nothing. */
+		CHECK(gst_pad_push_event(pad, gst_event_new_tag(gst_tag_list_new(GST_TAG_TITLE, "t", NULL))));
+		gst_object_unref(pad);
+		sample = push_one(&s, NV12_32X16, in_parts((gsize[4]){ 768 }), said);
+		CHECK_MSG(sample, "%zu: %s", i, said);
+		REQUIRE(sample);
+		place = gst_custom_meta_get_structure(gst_buffer_get_custom_meta(
+			gst_sample_get_buffer(sample), "DlbufPrepareMeta"));
+		REQUIRE(gst_structure_get(place, "width", G_TYPE_UINT, &w, "height", G_TYPE_UINT, &h,
+					  "turn", G_TYPE_UINT, &turn, NULL));
+		CHECK_MSG(w == steps[i].width && h == steps[i].height && turn == steps[i].turn,
+			  "%zu: %ux%u, turn %u", i, w, h, turn);
+		gst_sample_unref(sample);
+	}
+	gst_object_unref(src);
+	stop(&s);
 }
 
 /* Another size in the middle, a seek, the end; the pool's buffers are used again. */
@@ -494,7 +611,6 @@ static GstBuffer *in_parts(const gsize sizes[4])
 	return b;
 }
 
-#define NV12_32X16 "video/x-raw,format=NV12,width=32,height=16,framerate=25/1"
 #define BAYER_33X18 "video/x-bayer,format=rggb,width=33,height=18,framerate=25/1"
 #define BAYER16_33X18 "video/x-bayer,format=rggb12le,width=33,height=18,framerate=25/1"
 

@@ -254,6 +254,36 @@ TEST(colours)
 }
 
 /* A FrameBuffer of the application's own, planes apart by some bytes. */
+/* libcamera knows by itself what makes one orientation of another. */
+TEST(orientations)
+{
+	const struct {
+		Transform transform;
+		enum dlbuf_orientation same;
+	} rows[] = {
+		{ Transform::Identity, DLBUF_ORIENTATION_NONE },
+		{ Transform::Rot90, DLBUF_ORIENTATION_TURN_90 },
+		{ Transform::Rot180, DLBUF_ORIENTATION_TURN_180 },
+		{ Transform::Rot270, DLBUF_ORIENTATION_TURN_270 },
+		{ Transform::HFlip, DLBUF_ORIENTATION_FLIP_X },
+		{ Transform::Transpose, DLBUF_ORIENTATION_TRANSPOSE },
+		{ Transform::VFlip, DLBUF_ORIENTATION_FLIP_Y },
+		{ Transform::Rot180Transpose, DLBUF_ORIENTATION_TRANSVERSE },
+	};
+
+	/* The sensor is mounted turned by a quarter clockwise, EXIF's 8. */
+	CHECK_EQ(dlbuf_libcamera_orientation(Orientation::Rotate90), DLBUF_ORIENTATION_TURN_270);
+	CHECK_EQ(dlbuf_libcamera_orientation(Orientation::Rotate270), DLBUF_ORIENTATION_TURN_90);
+	for (const auto &row : rows) {
+		for (int o = 1; o <= 8; o++) {
+			Orientation stored = static_cast<Orientation>(o);
+			Orientation wanted = stored * row.transform;
+
+			CHECK_EQ(dlbuf_libcamera_orientation(stored, wanted), row.same);
+		}
+	}
+}
+
 TEST(pixels_of_a_frame_buffer)
 {
 	StreamConfiguration c = stream_of(formats::YUV420, 64);

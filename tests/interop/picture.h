@@ -59,6 +59,7 @@ static inline void check_frame(const char *file, int line,
 	SAME(0, modifier);
 	SAME(0, nplanes);
 	SAME(0, flags);
+	SAME(0, orientation);
 	for (int i = 0; i < DLBUF_MAX_PLANES; i++) {
 		SAME(i, planes[i].fd);
 		SAME(i, planes[i].offset);

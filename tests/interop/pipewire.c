@@ -165,7 +165,7 @@ static void add_timelines(struct made *m, int acquire, int release)
 		};
 	m->sync.acquire_point = 5;
 	m->sync.release_point = 9;
-	m->buffer.n_metas = 3;
+	m->buffer.n_metas = 4;
 }
 
 TEST(describe)
@@ -299,6 +299,33 @@ TEST(metas)
 	CHECK_EQ(dlbuf_pipewire_describe(&m.buffer, &m.info, -1, &f), 0);
 	CHECK_EQ(f.flags, 0);
 	CHECK_EQ(f.clock, DLBUF_CLOCK_NONE);
+}
+
+/* SPA's header: a flip at the vertical axis, then turns counter-clockwise, were applied. */
+TEST(transforms)
+{
+	static const enum dlbuf_orientation undo[] = {
+		[SPA_META_TRANSFORMATION_None] = DLBUF_ORIENTATION_NONE,
+		[SPA_META_TRANSFORMATION_90] = DLBUF_ORIENTATION_TURN_90,
+		[SPA_META_TRANSFORMATION_180] = DLBUF_ORIENTATION_TURN_180,
+		[SPA_META_TRANSFORMATION_270] = DLBUF_ORIENTATION_TURN_270,
+		[SPA_META_TRANSFORMATION_Flipped] = DLBUF_ORIENTATION_FLIP_X,
+		[SPA_META_TRANSFORMATION_Flipped90] = DLBUF_ORIENTATION_TRANSPOSE,
+		[SPA_META_TRANSFORMATION_Flipped180] = DLBUF_ORIENTATION_FLIP_Y,
+		[SPA_META_TRANSFORMATION_Flipped270] = DLBUF_ORIENTATION_TRANSVERSE,
+	};
+	struct dlbuf_frame f;
+	struct made m;
+
+	for (uint32_t i = 0; i < 8; i++) {
+		make(&m, SPA_VIDEO_FORMAT_RGBx, 1);
+		m.transform.transform = i;
+		CHECK_OK(dlbuf_pipewire_describe(&m.buffer, &m.info, -1, &f));
+		CHECK_EQ(f.orientation, undo[i]);
+	}
+	m.buffer.n_metas = 2;
+	CHECK_OK(dlbuf_pipewire_describe(&m.buffer, &m.info, -1, &f));
+	CHECK_EQ(f.orientation, 0);
 }
 
 TEST(modifiers)
@@ -438,9 +465,13 @@ TEST(refused)
 	CHECK_EQ(dlbuf_pipewire_describe(&m.buffer, &m.info, -1, &f), -EINVAL);
 	m.crop.region = SPA_REGION(4, -6, 20, 10);
 	CHECK_EQ(dlbuf_pipewire_describe(&m.buffer, &m.info, -1, &f), -EINVAL);
+	make(&m, SPA_VIDEO_FORMAT_RGBx, 1);
+	m.transform.transform = 8;
+	CHECK_ERR(dlbuf_pipewire_describe(&m.buffer, &m.info, -1, &f), -EINVAL);
+	CHECK_SAYS("transform is 8");
 	/* A release point that nobody could signal. */
 	make(&m, SPA_VIDEO_FORMAT_RGBx, 1);
-	m.buffer.n_metas = 3;
+	m.buffer.n_metas = 4;
 	CHECK_EQ(dlbuf_pipewire_describe(&m.buffer, &m.info, 0, &f), -EINVAL);
 	add_timelines(&m, 0, 0);
 	CHECK_EQ(dlbuf_pipewire_describe(&m.buffer, &m.info, -1, &f), -EINVAL);
@@ -448,24 +479,6 @@ TEST(refused)
 }
 
 /* ---- explicit synchronisation */
-
-static int timeline_node(void)
-{
-	for (int i = 0; i < 8; i++) {
-		struct drm_get_cap cap = {
-			.capability = DRM_CAP_SYNCOBJ_TIMELINE,
-		};
-		char path[32];
-		int fd;
-
-		snprintf(path, sizeof(path), "/dev/dri/card%d", i);
-		fd = open(path, O_RDWR | O_CLOEXEC);
-		if (fd >= 0 && !ioctl(fd, DRM_IOCTL_GET_CAP, &cap) && cap.value)
-			return fd;
-		close(fd);
-	}
-	SKIP("no DRM driver here has timelines (lab --gpu)");
-}
 
 /* The producer's end: another opening of the node, and the fd that it sends. */
 static uint32_t timeline(int drm, int *fd)
@@ -545,6 +558,63 @@ TEST(explicit_sync)
 	close(drm);
 }
 
+/* A stream asks for all that the adapter reads; without a DRM node for no timelines. */
+TEST(params_of_the_buffers)
+{
+	static const uint32_t metas[] = { SPA_META_Header, SPA_META_VideoCrop, SPA_META_VideoTransform,
+					  SPA_META_SyncTimeline };
+	int drm = timeline_node();
+	struct pw_main_loop *loop;
+	uint8_t space[1024];
+
+	init();
+	loop = pw_main_loop_new(NULL);
+	REQUIRE(loop);
+	for (uint32_t timelines = 0; timelines < 2; timelines++) {
+		struct spa_pod_builder b = SPA_POD_BUILDER_INIT(space, sizeof(space));
+		const struct spa_pod *params[6];
+		struct dlbuf_pipewire *pw;
+		uint32_t n = 6, few = 3, types, type = 0;
+
+		REQUIRE(!dlbuf_pipewire_open(NULL, pw_main_loop_get_loop(loop), timelines ? drm : -1, &pw));
+		CHECK_OK(dlbuf_pipewire_buffer_params(pw, &b, params, &n));
+		REQUIRE(n == 4 + 2 * timelines);
+		for (uint32_t i = 0; i <= timelines; i++) {
+			const struct spa_pod_prop *data = spa_pod_find_prop(params[i], NULL, SPA_PARAM_BUFFERS_dataType);
+			const struct spa_pod_prop *meta = spa_pod_find_prop(params[i], NULL, SPA_PARAM_BUFFERS_metaType);
+
+			REQUIRE(data && spa_pod_is_object_id(params[i], SPA_PARAM_Buffers));
+			types = *(uint32_t *)SPA_POD_CHOICE_VALUES(&data->value);
+			CHECK_EQ(types, 1 << SPA_DATA_DmaBuf);
+			CHECK_EQ(!!meta, i < timelines);
+			if (meta)
+				CHECK(meta->flags == SPA_POD_PROP_FLAG_MANDATORY &&
+				      SPA_POD_VALUE(struct spa_pod_int, &meta->value) == 1 << SPA_META_SyncTimeline);
+		}
+		for (uint32_t i = 0; i < 3 + timelines; i++) {
+			const struct spa_pod *param = params[1 + timelines + i];
+
+			CHECK(spa_pod_is_object_id(param, SPA_PARAM_Meta));
+			CHECK(!spa_pod_get_id(&spa_pod_find_prop(param, NULL, SPA_PARAM_META_type)->value, &type));
+			CHECK_EQ(type, metas[i]);
+		}
+		CHECK_ERR(dlbuf_pipewire_buffer_params(pw, &b, params, &few), -ENOSPC);
+		CHECK_EQ(few, 3);
+		/* No room, at each place. */
+		for (uint32_t bytes = 0; bytes < b.state.offset; bytes += 8) {
+			struct spa_pod_builder small = SPA_POD_BUILDER_INIT(space, bytes);
+
+			n = 6;
+			CHECK_ERR(dlbuf_pipewire_buffer_params(pw, &small, params, &n), -ENOSPC);
+			CHECK(n == 6 && !small.state.offset);
+		}
+		dlbuf_pipewire_close(pw);
+	}
+	pw_main_loop_destroy(loop);
+	pw_deinit();
+	close(drm);
+}
+
 /* Buffers and frames of no node, both ways. */
 TEST(random)
 {
@@ -570,6 +640,7 @@ TEST(random)
 		MAY_CHANGE(m.crop.region.position.x, (int32_t)edge());
 		MAY_CHANGE(m.crop.region.size.width, edge());
 		MAY_CHANGE(m.header.pts, edge());
+		MAY_CHANGE(m.transform.transform, dice(2) ? dice(9) : edge());
 		for (uint32_t j = 0; j < n && j < 4; j++) {
 			m.chunks[j].size = dice(2) ? 4096 : edge();
 			MAY_CHANGE(m.chunks[j].offset, edge());

@@ -34,6 +34,24 @@ static inline int queue_buffer(struct pw_stream *stream, struct pw_buffer *buffe
 	return stream ? pw_stream_queue_buffer(stream, buffer) : 0;
 }
 
+static inline int timeline_node(void)
+{
+	for (int i = 0; i < 8; i++) {
+		struct drm_get_cap cap = {
+			.capability = DRM_CAP_SYNCOBJ_TIMELINE,
+		};
+		char path[32];
+		int fd;
+
+		snprintf(path, sizeof(path), "/dev/dri/card%d", i);
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		if (fd >= 0 && !ioctl(fd, DRM_IOCTL_GET_CAP, &cap) && cap.value)
+			return fd;
+		close(fd);
+	}
+	SKIP("no DRM driver here has timelines (lab --gpu)");
+}
+
 static inline void init(void)
 {
 	KTAP_KEEPS(KTAP_HEAP, "PipeWire's types and plugins");
@@ -44,9 +62,10 @@ struct made {
 	struct spa_video_info_raw info;
 	struct spa_chunk chunks[6];
 	struct spa_data datas[6];
-	struct spa_meta metas[3];
+	struct spa_meta metas[4];
 	struct spa_meta_header header;
 	struct spa_meta_region crop;
+	struct spa_meta_videotransform transform;
 	struct spa_meta_sync_timeline sync;
 	struct spa_buffer buffer;
 	struct pw_buffer pw;
@@ -76,9 +95,11 @@ static inline void make(struct made *m, enum spa_video_format format, uint32_t n
 					 &m->header };
 	m->metas[1] = (struct spa_meta){ SPA_META_VideoCrop, sizeof(m->crop),
 					 &m->crop };
-	m->metas[2] = (struct spa_meta){ SPA_META_SyncTimeline,
+	m->metas[2] = (struct spa_meta){ SPA_META_VideoTransform, sizeof(m->transform),
+					 &m->transform };
+	m->metas[3] = (struct spa_meta){ SPA_META_SyncTimeline,
 					 sizeof(m->sync), &m->sync };
-	m->buffer = (struct spa_buffer){ 2, n, m->metas, m->datas };
+	m->buffer = (struct spa_buffer){ 3, n, m->metas, m->datas };
 	m->pw.buffer = &m->buffer;
 }
 

@@ -131,18 +131,14 @@ static void on_param(void *data, uint32_t id, const struct spa_pod *param)
 	struct client *c = data;
 	uint8_t space[1024];
 	struct spa_pod_builder b = SPA_POD_BUILDER_INIT(space, sizeof(space));
-	const struct spa_pod *params[2];
+	const struct spa_pod *params[6];
+	uint32_t n = 6;
 
 	if (id != SPA_PARAM_Format || !param)
 		return;
 	spa_format_video_raw_parse(param, &c->info);
-	params[0] = spa_pod_builder_add_object(&b, SPA_TYPE_OBJECT_ParamBuffers,
-		SPA_PARAM_Buffers, SPA_PARAM_BUFFERS_dataType,
-		SPA_POD_CHOICE_FLAGS_Int(1 << SPA_DATA_DmaBuf));
-	params[1] = spa_pod_builder_add_object(&b, SPA_TYPE_OBJECT_ParamMeta,
-		SPA_PARAM_Meta, SPA_PARAM_META_type, SPA_POD_Id(SPA_META_Header),
-		SPA_PARAM_META_size, SPA_POD_Int(sizeof(struct spa_meta_header)));
-	pw_stream_update_params(c->stream, params, 2);
+	CHECK_OK(dlbuf_pipewire_buffer_params(c->pw, &b, params, &n));
+	pw_stream_update_params(c->stream, params, n);
 }
 
 static void on_add(void *data, struct pw_buffer *buffer)
@@ -365,6 +361,13 @@ static uint8_t shade(int64_t x, int64_t y, uint32_t plane, uint64_t number)
 	return (uint8_t)(x + 3 * y + 90 * plane + 7 * number);
 }
 
+/* Every third frame has none. */
+static struct dlbuf_rect our_crop(uint64_t number)
+{
+	return number % 3 ? (struct dlbuf_rect){ 2 * number % 30, 4, 60, 50 } :
+			    (struct dlbuf_rect){ 0, 0, 0, 0 };
+}
+
 static struct dlbuf_frame our_frame(int fd, struct spa_rectangle size)
 {
 	struct dlbuf_frame f = PICTURE(size.width, size.height, DLBUF_FOURCC('N', 'V', '1', '2'),
@@ -380,7 +383,14 @@ static void on_our_param(void *data, uint32_t id, const struct spa_pod *param)
 {
 	uint8_t space[1024];
 	struct spa_pod_builder b = SPA_POD_BUILDER_INIT(space, sizeof(space));
-	const struct spa_pod *params[2];
+	const struct {
+		uint32_t type, size;
+	} metas[] = {
+		{ SPA_META_Header, sizeof(struct spa_meta_header) },
+		{ SPA_META_VideoCrop, sizeof(struct spa_meta_region) },
+		{ SPA_META_VideoTransform, sizeof(struct spa_meta_videotransform) },
+	};
+	const struct spa_pod *params[4];
 
 	if (id != SPA_PARAM_Format || !param)
 		return;
@@ -391,10 +401,11 @@ static void on_our_param(void *data, uint32_t id, const struct spa_pod *param)
 		SPA_PARAM_BUFFERS_size, SPA_POD_Int(OUR_BYTES),
 		SPA_PARAM_BUFFERS_stride, SPA_POD_Int(OUR_PITCH),
 		SPA_PARAM_BUFFERS_dataType, SPA_POD_CHOICE_FLAGS_Int(1 << SPA_DATA_DmaBuf));
-	params[1] = spa_pod_builder_add_object(&b, SPA_TYPE_OBJECT_ParamMeta,
-		SPA_PARAM_Meta, SPA_PARAM_META_type, SPA_POD_Id(SPA_META_Header),
-		SPA_PARAM_META_size, SPA_POD_Int(sizeof(struct spa_meta_header)));
-	pw_stream_update_params(source.stream, params, 2);
+	for (int i = 0; i < 3; i++)
+		params[1 + i] = spa_pod_builder_add_object(&b, SPA_TYPE_OBJECT_ParamMeta,
+			SPA_PARAM_Meta, SPA_PARAM_META_type, SPA_POD_Id(metas[i].type),
+			SPA_PARAM_META_size, SPA_POD_Int(metas[i].size));
+	pw_stream_update_params(source.stream, params, 4);
 }
 
 static void on_our_add(void *data, struct pw_buffer *buffer)
@@ -447,6 +458,9 @@ static void on_our_process(void *data)
 		.code = DLBUF_FOURCC('N', 'V', '1', '2'), .code_space = DLBUF_CODE_DRM,
 		.sequence = source.number++, .flags = DLBUF_FRAME_SEQUENCE };
 	CHECK_OK(dlbuf_frame_from_tensors(o->t, 2, 0, &o->frame));
+	/* What the sink sees of a window of a turned screen. */
+	o->frame.crop = our_crop(o->frame.sequence);
+	o->frame.orientation = o->frame.sequence % 8;
 	CHECK_OK(dlbuf_pipewire_put(&o->frame, b));
 	pw_stream_queue_buffer(source.stream, b);
 }
@@ -525,6 +539,7 @@ static void on_sink_process(void *data)
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 	unsigned int wrong = 0;
 	struct dlbuf_frame f;
+	struct dlbuf_rect crop;
 	uint32_t n;
 
 	if (!b)
@@ -534,6 +549,10 @@ static void on_sink_process(void *data)
 	CHECK_EQ(f.planes[1].offset, OUR_PITCH * c->info.size.height);
 	CHECK(!c->frames || f.sequence > c->sequence);
 	c->sequence = f.sequence;
+	crop = our_crop(f.sequence);
+	CHECK(!memcmp(&f.crop, &crop, sizeof(crop)));
+	CHECK_EQ(f.orientation, f.sequence % 8);
+	f.crop = (struct dlbuf_rect){ 0, 0, 0, 0 };
 	if (!CHECK_OK(dlbuf_import_frame(c->dev, &f, NULL, t, &n))) {
 		dlbuf_frame_drop(&f);
 		goto quit;
@@ -578,12 +597,15 @@ static void start_sink(struct client *c, struct spa_rectangle size)
 	uint8_t space[1024];
 	struct spa_pod_builder b = SPA_POD_BUILDER_INIT(space, sizeof(space));
 	const struct spa_pod *param = our_format(&b, size);
+	int drm = timeline_node();
 
 	c->stream = pw_stream_new_simple(loop, "dlbuf-sink",
 		pw_properties_new(PW_KEY_MEDIA_TYPE, "Video", PW_KEY_MEDIA_CATEGORY, "Capture",
 				  NULL), &sink_events, c);
 	REQUIRE(c->stream);
-	REQUIRE(!dlbuf_pipewire_open(c->stream, loop, -1, &c->pw));
+	/* It asks for timelines, too, which the source has not. */
+	REQUIRE(!dlbuf_pipewire_open(c->stream, loop, drm, &c->pw));
+	close(drm);
 	REQUIRE(!pw_stream_connect(c->stream, PW_DIRECTION_INPUT, PW_ID_ANY,
 				   PW_STREAM_FLAG_AUTOCONNECT, &param, 1));
 }
@@ -770,6 +792,14 @@ TEST(put_refused)
 	m.metas[1].type = SPA_META_Bitmap;
 	CHECK_ERR(dlbuf_pipewire_put(&f, &m.pw), -EOPNOTSUPP);
 	CHECK_SAYS("SPA_META_VideoCrop");
+	f.crop = (struct dlbuf_rect){ 0 };
+	f.orientation = DLBUF_ORIENTATION_FLIP_Y;
+	CHECK_OK(dlbuf_pipewire_put(&f, &m.pw));
+	CHECK_EQ(m.transform.transform, SPA_META_TRANSFORMATION_Flipped180);
+	m.buffer.n_metas = 2;
+	CHECK_ERR(dlbuf_pipewire_put(&f, &m.pw), -EOPNOTSUPP);
+	CHECK_SAYS("SPA_META_VideoTransform");
+	f.crop = (struct dlbuf_rect){ 2, 4, 20, 10 };
 	f.planes[1].offset = 4096;
 	f.flags = DLBUF_FRAME_READ_ONLY;
 	m.datas[0].type = m.datas[1].type = 1u << SPA_DATA_DmaBuf;

@@ -315,6 +315,56 @@ TEST(crop)
 		      sizeof(f.crop)));
 }
 
+/*
+ * The sensor sees the scene turned, flips what it sees, and stores that. Turned by what comes
+ * out here, the stored picture is upright, and mirrored if one flip was asked for.
+ */
+TEST(orientations)
+{
+	struct {
+		int x, y;
+	} corner, from;
+
+	for (int rotation = 90; rotation < 360; rotation += 90) {
+		for (int flips = 0; flips < 4; flips++) {
+			bool hflip = flips & 1, vflip = flips & 2;
+			enum dlbuf_orientation o = dlbuf_v4l2_orientation(rotation, hflip, vflip);
+
+			for (int i = 0; i < 4; i++) {
+				/* A corner of the scene, from -1,-1 to 1,1, y downwards. */
+				from.x = corner.x = i & 1 ? 1 : -1;
+				from.y = corner.y = i & 2 ? 1 : -1;
+				/* To be corrected counter-clockwise, so seen turned clockwise. */
+				for (int k = 0; k < rotation / 90; k++) {
+					int x = corner.x;
+
+					corner.x = -corner.y;
+					corner.y = x;
+				}
+				corner.x *= hflip ? -1 : 1;
+				corner.y *= vflip ? -1 : 1;
+				for (unsigned int k = 0; k < (o & 3); k++) {
+					int x = corner.x;
+
+					corner.x = -corner.y;
+					corner.y = x;
+				}
+				CHECK(!(o & 4));
+				CHECK_MSG(corner.x == (hflip != vflip ? -from.x : from.x) && corner.y == from.y,
+					  "rotation %d, flips %d: %d", rotation, flips, o);
+			}
+		}
+	}
+	CHECK_EQ(dlbuf_v4l2_orientation(90, 0, 0), DLBUF_ORIENTATION_TURN_270);
+	CHECK_EQ(dlbuf_v4l2_orientation(180, 1, 1), DLBUF_ORIENTATION_NONE);
+	/* Flips alone are a wish; what is no quarter says nothing. */
+	for (int flips = 0; flips < 4; flips++) {
+		CHECK_EQ(dlbuf_v4l2_orientation(0, flips & 1, flips & 2), DLBUF_ORIENTATION_NONE);
+		for (const int *r = (int[]){ -90, 45, 89, 360, 450, INT32_MAX, INT32_MIN, 0 }; *r; r++)
+			CHECK_EQ(dlbuf_v4l2_orientation(*r, flips & 1, flips & 2), DLBUF_ORIENTATION_NONE);
+	}
+}
+
 /* ---- colour: H.273's numbers, matrix by its own plus one */
 
 TEST(colour)
@@ -722,6 +772,10 @@ TEST(output_refused)
 		SKIP("%s", dlbuf_last_error());
 	fmt.type = V4L2_BUF_TYPE_VIDEO_OUTPUT;
 	fmt.fmt.pix.sizeimage = 128 * 48;
+	f = (struct dlbuf_frame)PICTURE(64, 32, V4L2_PIX_FMT_NV12, DLBUF_CODE_V4L2, 1, .fence = -1,
+		.planes = { { .fd = u.fd, .pitch = 128 } }, .orientation = DLBUF_ORIENTATION_FLIP_X);
+	CHECK_ERR(dlbuf_v4l2_output(&fmt, &f, &buf), -EOPNOTSUPP);
+	CHECK_SAYS("orientation 4: turn the output");
 	mp.type = V4L2_BUF_TYPE_VIDEO_OUTPUT_MPLANE;
 	mp.fmt.pix_mp.plane_fmt[0].sizeimage = 4096;
 	mp.fmt.pix_mp.plane_fmt[1].sizeimage = 2048;

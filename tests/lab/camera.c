@@ -15,6 +15,7 @@
 
 #include <dlbuf/dlbuf.h>
 
+#include "../unit/ioctl.h"
 #include "common.h"
 #include "thread.h"
 #include "vivid.h"
@@ -26,6 +27,19 @@
 #define HEIGHT 180u
 #define NV12 DLBUF_FOURCC('N', 'V', '1', '2')
 #define NM12 DLBUF_FOURCC('N', 'M', '1', '2')
+
+/* Of the sensor; vivid has no such control. -1: neither. */
+static int rotation = -1;
+
+static int answer_ioctl(int fd, unsigned int request, void *arg)
+{
+	struct v4l2_control *c = arg;
+
+	if (request != VIDIOC_G_CTRL || c->id != V4L2_CID_CAMERA_SENSOR_ROTATION || rotation < 0)
+		return real_ioctl(fd, request, arg);
+	c->value = rotation;
+	return 0;
+}
 
 const char *cts_device = "cpu";
 const struct access *cts_access;
@@ -254,6 +268,35 @@ static void crop(void *arg)
 }
 
 /* What is not asked for stays as it is. */
+/* The sensor's rotation; vivid's flips, which change while it captures. */
+static void orientation(void *arg)
+{
+	static const int rotations[] = { -1, 0, 90, 180, 270 };
+
+	for (size_t i = 0; i < sizeof(rotations) / sizeof(rotations[0]); i++) {
+		struct dlbuf_camera *cam;
+		DLBUF_INFO(dlbuf_frame, buffer);
+
+		find_nodes();
+		rotation = rotations[i];
+		cam = open_with(node[0], (struct dlbuf_camera_opts){ .buffers = 4 });
+		for (int flips = 0; flips < 4; flips++) {
+			struct dlbuf_frame f;
+			int want = dlbuf_v4l2_orientation(rotation, flips & 1, flips >> 1);
+
+			control(node[0], flips & 1 ? "-c horizontal_flip=1" : "-c horizontal_flip=0");
+			control(node[0], flips & 2 ? "-c vertical_flip=1" : "-c vertical_flip=0");
+			f = frame_of(cam);
+			CHECK_EQ(f.orientation, want);
+			give_back(&f);
+			CHECK_OK(dlbuf_camera_buffer(cam, 0, &buffer));
+			CHECK_EQ(buffer.orientation, want);
+		}
+		control(node[0], "-c horizontal_flip=0 -c vertical_flip=0");
+		dlbuf_camera_close(cam);
+	}
+}
+
 static void defaults(void *arg)
 {
 	struct dlbuf_camera_info info;
@@ -828,6 +871,7 @@ int main(int argc, char **argv)
 		ktap_fn fn;
 	} cases[] = {
 		{ "crop", crop },
+		{ "orientation", orientation },
 		{ "defaults", defaults },
 		{ "outlives", outlives },
 		{ "all-held", all_held },

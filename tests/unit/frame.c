@@ -202,6 +202,28 @@ TEST(a_code_needs_its_space)
 	CHECK_SAYS("V4L2");
 }
 
+/* Tensors are of the stored picture, whatever its orientation. */
+TEST(orientations_change_no_tensor)
+{
+	struct dlbuf_frame_layout upright[DLBUF_MAX_PLANES], planes[DLBUF_MAX_PLANES];
+	struct dlbuf_frame f = nv12();
+	uint32_t n;
+
+	REQUIRE_OK(frame_layouts(&f, &whole, upright, &n));
+	for (int i = 1; i < 8; i++) {
+		f.orientation = i;
+		REQUIRE_OK(frame_layouts(&f, &whole, planes, &n));
+		for (uint32_t k = 0; k < n; k++)
+			CHECK(!memcmp(planes[k].shape, upright[k].shape, sizeof(planes[k].shape)) &&
+			      !memcmp(planes[k].strides, upright[k].strides, sizeof(planes[k].strides)));
+	}
+	f.orientation = 8;
+	CHECK_ERR(layouts(&f), -EINVAL);
+	CHECK_SAYS("orientation is 8");
+	f.orientation = -1;
+	CHECK_ERR(layouts(&f), -EINVAL);
+}
+
 TEST(unknown_codes)
 {
 	struct dlbuf_frame f = nv12();

@@ -587,6 +587,7 @@ struct run {
 	uint32_t w, h;
 	struct dlbuf_prepare_opts o;
 	bool crops;
+	int orientation;
 };
 
 /* Compares an image; returns how many values are wrong. The largest error is *worst. */
@@ -606,9 +607,9 @@ static int compare_image(const struct run *r, const struct dlbuf_prepare_info *i
 			double rgb[3] = { 0 };
 			bool bar = X < 0 || Y < 0 || X >= wT || Y >= hT;
 
-			if (o->flags & DLBUF_PREPARE_FLIP_X)
+			if (info->flags & DLBUF_PREPARE_FLIP_X)
 				X = wT - 1 - X;
-			if (o->flags & DLBUF_PREPARE_FLIP_Y)
+			if (info->flags & DLBUF_PREPARE_FLIP_Y)
 				Y = hT - 1 - Y;
 			i = info->turn == 0 ? X : info->turn == 1 ? Y : info->turn == 2 ? wT - 1 - X : hT - 1 - Y;
 			j = info->turn == 0 ? Y : info->turn == 1 ? wT - 1 - X : info->turn == 2 ? hT - 1 - Y : X;
@@ -687,6 +688,7 @@ static int compare(const struct run *r, double *worst)
 	struct scene s;
 
 	scene_make(&s, r->l, r->w, r->h);
+	s.frame.orientation = r->orientation;
 	if (dlbuf_prepare_create(NULL, &s.frame, &r->o, &plan)) {
 		ktap_note(NULL, 0, "%s: %s", r->l->name, dlbuf_last_error());
 		scene_free(&s);
@@ -839,6 +841,7 @@ TEST(options)
 		r.l = &layouts[noise() % ARRAY_SIZE(layouts)];
 		r.w = 8 + noise() % 40 * 2;
 		r.h = 8 + noise() % 60;
+		r.orientation = noise() % 8;
 		o->width = 1 + noise() % 50;
 		o->height = 1 + noise() % 50;
 		o->fit = noise() % 3;

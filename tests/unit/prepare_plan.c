@@ -829,6 +829,120 @@ TEST(places_of_the_tensor_map_to_the_frame)
 	}
 }
 
+/* A pixel of the upright picture, x, y, by where it is in a stored one of w x h. */
+static void stored_place(int orientation, int w, int h, int x, int y, int *sx, int *sy)
+{
+	const int places[8][2] = {
+		[DLBUF_ORIENTATION_NONE] = { x, y },
+		[DLBUF_ORIENTATION_TURN_90] = { y, h - 1 - x },
+		[DLBUF_ORIENTATION_TURN_180] = { w - 1 - x, h - 1 - y },
+		[DLBUF_ORIENTATION_TURN_270] = { w - 1 - y, x },
+		[DLBUF_ORIENTATION_FLIP_X] = { w - 1 - x, y },
+		[DLBUF_ORIENTATION_TRANSPOSE] = { y, x },
+		[DLBUF_ORIENTATION_FLIP_Y] = { x, h - 1 - y },
+		[DLBUF_ORIENTATION_TRANSVERSE] = { w - 1 - y, h - 1 - x },
+	};
+
+	*sx = places[orientation][0];
+	*sy = places[orientation][1];
+}
+
+/* Prepares a picture of bytes into out, and gets the plan's description. */
+static void prepare_grey(const uint8_t *pixels, int w, int h, int orientation,
+			 const struct dlbuf_prepare_opts *o, float *out,
+			 struct dlbuf_prepare_info *info)
+{
+	struct dlbuf_frame f = { .size = sizeof(f), .width = w, .height = h, .orientation = orientation,
+		.code = CC('G','R','E','Y'), .code_space = V4L2 };
+	DLManagedTensorVersioned from = {
+		.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+		.dl_tensor = { .data = (void *)pixels, .ndim = 2, .device = { kDLCPU, 0 },
+			.dtype = types[1], .shape = (int64_t[]){ h, w } },
+	}, t = {
+		.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+		.dl_tensor = { .data = out, .ndim = 3, .device = { kDLCPU, 0 }, .dtype = types[0] },
+	};
+	struct dlbuf_prepare *plan;
+
+	*info = (struct dlbuf_prepare_info){ .size = sizeof(*info) };
+	REQUIRE_OK(dlbuf_prepare_create(NULL, &f, o, &plan));
+	REQUIRE_OK(dlbuf_prepare_get_info(plan, info));
+	t.dl_tensor.shape = (int64_t[]){ 1, info->height, info->width };
+	REQUIRE(info->width * info->height <= 32 * 32);
+	CHECK(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, &t, 0, 0));
+	dlbuf_prepare_destroy(plan);
+}
+
+/* The tensor of a frame with an orientation is that of the upright picture without one. */
+TEST(orientations)
+{
+	static const struct dlbuf_prepare_opts rows[] = {
+		{ .size = sizeof(rows[0]), .width = 24, .height = 20 },
+		{ .size = sizeof(rows[0]), .width = 24, .height = 20, .fit = DLBUF_FIT_LETTERBOX },
+		{ .size = sizeof(rows[0]), .width = 20, .height = 24, .fit = DLBUF_FIT_LETTERBOX,
+			.flags = DLBUF_PREPARE_TOP_LEFT },
+		{ .size = sizeof(rows[0]), .width = 11, .height = 9, .fit = DLBUF_FIT_CROP, .crop_pct = .875 },
+		{ .size = sizeof(rows[0]), .rule = DLBUF_SIZE_SHORTEST, .shortest = 9 },
+		{ .size = sizeof(rows[0]), .rule = DLBUF_SIZE_LONGEST, .longest = 30, .width = 32, .height = 16 },
+		{ .size = sizeof(rows[0]), .rule = DLBUF_SIZE_BOTH, .shortest = 20, .longest = 21 },
+		{ .size = sizeof(rows[0]), .rule = DLBUF_SIZE_PIXELS, .min_pixels = 300, .multiple = 4 },
+		{ .size = sizeof(rows[0]), .rule = DLBUF_SIZE_SCALED, .scaled_width = 13, .scaled_height = 7 },
+	};
+	enum { W = 16, H = 12 };
+	uint8_t stored[H * W], upright[H * W];
+	static float got[32 * 32], want[32 * 32];
+
+	for (int i = 0; i < H * W; i++)
+		stored[i] = i * 2654435761u >> 13;
+	/* The turns, flips and crops of the caller in the bits of k. */
+	for (size_t i = 0; i < 8 * ARRAY_SIZE(rows) * 32; i++) {
+		int orientation = i % 8, k = i / 8 % 32, w = orientation & 1 ? H : W, h = orientation & 1 ? W : H;
+		struct dlbuf_prepare_opts o = rows[i / 8 / 32], crop;
+		struct dlbuf_prepare_info a, b;
+		double u, v, uu, vv;
+		int x, y, bad = 0;
+
+		for (int j = 0; j < H * W; j++) {
+			stored_place(orientation, W, H, j % w, j / w, &x, &y);
+			upright[j] = stored[y * W + x];
+		}
+		o.channels = DLBUF_CHANNELS_GREY;
+		o.turn = k % 4;
+		o.flags |= k / 4 % 4 * DLBUF_PREPARE_FLIP_X;
+		crop = o;
+		if (k / 16) {
+			/* 9x7 pixels of the upright picture; the crop is of the stored one. */
+			o.crop_x = 3, o.crop_y = 2, o.crop_width = 9, o.crop_height = 7;
+			stored_place(orientation, W, H, 3, 2, &x, &y);
+			stored_place(orientation, W, H, 11, 8, &w, &h);
+			crop.crop_x = x < w ? x : w;
+			crop.crop_y = y < h ? y : h;
+			crop.crop_width = abs(x - w) + 1;
+			crop.crop_height = abs(y - h) + 1;
+		}
+		prepare_grey(upright, orientation & 1 ? H : W, orientation & 1 ? W : H, 0, &o, want, &b);
+		prepare_grey(stored, W, H, orientation, &crop, got, &a);
+		CHECK(a.width == b.width && a.height == b.height && a.left == b.left && a.top == b.top);
+		CHECK(a.scaled_width == b.scaled_width && a.scaled_height == b.scaled_height);
+		for (uint32_t j = 0; j < a.width * a.height; j++)
+			bad += !(fabsf(got[j] - want[j]) <= 1e-5f);
+		for (uint32_t j = 0; j < a.width * a.height; j++) {
+			dlbuf_prepare_map(&a, j % a.width + .5, j / a.width + .5, &u, &v);
+			dlbuf_prepare_map(&b, j % a.width + .5, j / a.width + .5, &uu, &vv);
+			const double places[8][2] = {
+				{ uu, vv }, { vv, H - uu }, { W - uu, H - vv }, { W - vv, uu },
+				{ W - uu, vv }, { vv, uu }, { uu, H - vv }, { W - vv, H - uu },
+			};
+
+			bad += !(fabs(u - places[orientation][0]) < 1e-9 &&
+				 fabs(v - places[orientation][1]) < 1e-9);
+		}
+		if (!CHECK(!bad))
+			ktap_note(NULL, 0, "orientation %d, row %zu, turn %d, flips %d, crop %d: %d values",
+				  orientation, i / 8 / 32, k % 4, k / 4 % 4, k / 16, bad);
+	}
+}
+
 TEST(sizes_by_the_rules)
 {
 	static const struct {

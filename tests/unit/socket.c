@@ -78,7 +78,8 @@ static struct dlbuf_frame a_frame(int fd)
 		.colour = { 1, 13, 2, DLBUF_RANGE_FULL, 5, DLBUF_HUE_256, { 0 } },
 		.timestamp_ns = -5, .sequence = 1ull << 40,
 		.clock = DLBUF_CLOCK_MONOTONIC, .field = DLBUF_FIELD_TOP,
-		.order = DLBUF_ORDER_COMPLETE, .fence = -1);
+		.order = DLBUF_ORDER_COMPLETE, .fence = -1,
+		.orientation = DLBUF_ORIENTATION_TRANSVERSE);
 }
 
 static struct packet frame_packet(void)
@@ -723,7 +724,8 @@ static const struct poke pokes[] = {
 	FRAME(clock, 6, "clock 6"),
 	FRAME(field, 9, "field 9"),
 	FRAME(order, 4, "order 4"),
-	FRAME(reserved, 1, "0x1 after"),
+	FRAME(orientation, 8, "orientation 8"),
+	FRAME(orientation, ~0u, "orientation 4294967295"),
 	FRAME(colour[3], 3, "range 3"),
 	FRAME(colour[5], 3, "hue 3"),
 	FRAME(colour[6], 1, "0x0100 after"),

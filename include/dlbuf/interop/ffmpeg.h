@@ -30,6 +30,7 @@
 extern "C" {
 #endif
 
+#include <libavutil/display.h>
 #include <libavutil/frame.h>
 #include <libavutil/hwcontext.h>
 #include <libavutil/hwcontext_drm.h>
@@ -207,9 +208,51 @@ static inline enum dlbuf_field dlbuf_ffmpeg_field_(const AVFrame *av)
 			   DLBUF_FIELD_INTERLACED_BT;
 }
 
+/* Where a step to the right and one down go: a, b, c and d of FFmpeg's matrix. */
+static inline void dlbuf_ffmpeg_steps_(uint32_t orientation, int steps[4])
+{
+	/* Of the turns; a flip exchanges left and right afterwards. */
+	static const int turns[4][4] = {
+		{ 1, 0, 0, 1 }, { 0, 1, -1, 0 }, { -1, 0, 0, -1 }, { 0, -1, 1, 0 },
+	};
+	int i;
+
+	for (i = 0; i < 4; i++)
+		steps[i] = turns[orientation & 3][i] * (orientation & 4 && !(i & 1) ? -1 : 1);
+}
+
+static inline int dlbuf_ffmpeg_sign_(int32_t value)
+{
+	return (value > 0) - (value < 0);
+}
+
+/* The display matrix beside the picture. */
+static inline int dlbuf_ffmpeg_orientation_(const AVFrame *av, struct dlbuf_frame *f)
+{
+	const AVFrameSideData *side = av_frame_get_side_data(av, AV_FRAME_DATA_DISPLAYMATRIX);
+	int32_t m[9];
+	int steps[4];
+	uint32_t i;
+
+	if (!side || side->size < sizeof(m))
+		return 0;
+	memcpy(m, side->data, sizeof(m));
+	for (i = 0; i < 8; i++) {
+		dlbuf_ffmpeg_steps_(i, steps);
+		if (dlbuf_ffmpeg_sign_(m[0]) != steps[0] || dlbuf_ffmpeg_sign_(m[1]) != steps[1] ||
+		    dlbuf_ffmpeg_sign_(m[3]) != steps[2] || dlbuf_ffmpeg_sign_(m[4]) != steps[3])
+			continue;
+		f->orientation = (enum dlbuf_orientation)i;
+		return 0;
+	}
+	return dlbuf_fail(-EOPNOTSUPP, "the AVFrame's display matrix, %d %d %d %d, is no turn by "
+			  "quarters: remove AV_FRAME_DATA_DISPLAYMATRIX to have the picture as it is "
+			  "stored", m[0], m[1], m[3], m[4]);
+}
+
 /*
  * Describes an AVFrame of AV_PIX_FMT_DRM_PRIME as a frame: planes, modifier, crop,
- * colour, field, the time if pts and time_base are set, and the decoder's error
+ * orientation (AV_FRAME_DATA_DISPLAYMATRIX), colour, field, the time if pts and time_base are set, and the decoder's error
  * flags.
  *
  * A descriptor with one layer has the format of the picture. A descriptor with
@@ -230,7 +273,7 @@ static inline enum dlbuf_field dlbuf_ffmpeg_field_(const AVFrame *av)
  *              pixels; layers that are not the planes of sw_format
  * -ERANGE      a plane begins after its object
  * -EOPNOTSUPP  objects with different modifiers; several layers and sw_format is
- *              unknown or has no format of DRM
+ *              unknown or has no format of DRM; a display matrix that is no turn by quarters
  * dlbuf_import_frame() checks the format itself.
  *
  * Units: offsets and pitches of AVDRMFrameDescriptor are signed bytes. A negative
@@ -272,6 +315,8 @@ static inline int dlbuf_ffmpeg_frame(const AVFrame *av,
 	f.code_space = DLBUF_CODE_DRM;
 	f.fence = -1;
 	ret = dlbuf_ffmpeg_layers_(desc, sw_format, &f);
+	if (!ret)
+		ret = dlbuf_ffmpeg_orientation_(av, &f);
 	if (ret)
 		return ret;
 
@@ -502,9 +547,29 @@ static inline void dlbuf_ffmpeg_props_(const struct dlbuf_frame *f, AVFrame *av)
 #endif
 }
 
+static inline int dlbuf_ffmpeg_matrix_(const struct dlbuf_frame *f, AVFrame *av)
+{
+	int32_t m[9] = { 0, 0, 0, 0, 0, 0, 0, 0, 1 << 30 };
+	AVFrameSideData *side;
+	int steps[4];
+
+	if (!f->orientation)
+		return 0;
+	side = av_frame_new_side_data(av, AV_FRAME_DATA_DISPLAYMATRIX, sizeof(m));
+	if (!side)
+		return dlbuf_fail(-ENOMEM, "no memory for a display matrix");
+	dlbuf_ffmpeg_steps_((uint32_t)f->orientation, steps);
+	m[0] = steps[0] * (1 << 16);
+	m[1] = steps[1] * (1 << 16);
+	m[3] = steps[2] * (1 << 16);
+	m[4] = steps[3] * (1 << 16);
+	memcpy(side->data, m, sizeof(m));
+	return 0;
+}
+
 /*
  * Makes an AVFrame of AV_PIX_FMT_DRM_PRIME of a frame, with one layer of its format, its
- * crop, colour, field, and its time in nanoseconds if the clock is STREAM. Without a copy,
+ * crop, orientation, colour, field, and its time in nanoseconds if the clock is STREAM. Without a copy,
  * for encoders, filters and mappings that take DRM_PRIME. Most of them want a hw_frames_ctx,
  * which is yours to make once and to set:
  *
@@ -590,6 +655,12 @@ static inline int dlbuf_ffmpeg_avframe(struct dlbuf_frame *frame, AVFrame **av)
 	out->format = AV_PIX_FMT_DRM_PRIME;
 	out->data[0] = (uint8_t *)&held->desc;
 	dlbuf_ffmpeg_props_(&e, out);
+	ret = dlbuf_ffmpeg_matrix_(&e, out);
+	if (ret) {
+		av_frame_free(&out);
+		dlbuf_frame_drop(&e);
+		return ret;
+	}
 	dlbuf_frame_take_(frame, &e);
 	held->release = e.release;
 	held->release_data = e.release_data;

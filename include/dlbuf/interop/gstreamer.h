@@ -9,8 +9,10 @@
  *	struct dlbuf_gstreamer_format format;
  *	struct dlbuf_frame frame;
  *
- *	if (dlbuf_gstreamer_caps(gst_sample_get_caps(sample), &format) ||
- *	    dlbuf_gstreamer_frame(gst_sample_get_buffer(sample), &format, &frame))
+ *	if (dlbuf_gstreamer_caps(gst_sample_get_caps(sample), &format))
+ *		errx(1, "%s", dlbuf_last_error());
+ *	format.orientation = dlbuf_gstreamer_orientation(sink);
+ *	if (dlbuf_gstreamer_frame(gst_sample_get_buffer(sample), &format, &frame))
  *		errx(1, "%s", dlbuf_last_error());
  *	gst_sample_unref(sample);
  *	if (dlbuf_import_frame(dev, &frame, NULL, tensors, &ntensors)) {
@@ -58,6 +60,10 @@ struct dlbuf_gstreamer_format {
 	enum dlbuf_code_space code_space;
 	/* You may set it if you know it, see dlbuf_gstreamer_caps(). */
 	uint64_t modifier;
+	/*
+	 * Caps do not have it, a tag beside them does. Set it: dlbuf_gstreamer_orientation().
+	 */
+	enum dlbuf_orientation orientation;
 	int is_bayer;		/* each buffer says its own pitch */
 };
 
@@ -471,6 +477,64 @@ static inline int dlbuf_gstreamer_announce(GstElement *sink)
 	return 0;
 }
 
+/* Whether tags say an orientation. GStreamer's words: a flip comes before the turn. */
+static inline int dlbuf_gstreamer_tag_(const GstTagList *tags,
+				       enum dlbuf_orientation *orientation)
+{
+	static const struct {
+		const char *name;
+		enum dlbuf_orientation orientation;
+	} words[] = {
+		{ "rotate-0", DLBUF_ORIENTATION_NONE },
+		{ "rotate-90", DLBUF_ORIENTATION_TURN_90 },
+		{ "rotate-180", DLBUF_ORIENTATION_TURN_180 },
+		{ "rotate-270", DLBUF_ORIENTATION_TURN_270 },
+		{ "flip-rotate-0", DLBUF_ORIENTATION_FLIP_X },
+		{ "flip-rotate-90", DLBUF_ORIENTATION_TRANSVERSE },
+		{ "flip-rotate-180", DLBUF_ORIENTATION_FLIP_Y },
+		{ "flip-rotate-270", DLBUF_ORIENTATION_TRANSPOSE },
+	};
+	const gchar *word;
+	guint i;
+
+	if (!gst_tag_list_peek_string_index(tags, GST_TAG_IMAGE_ORIENTATION, 0, &word))
+		return 0;
+	for (i = 0; i < G_N_ELEMENTS(words); i++) {
+		if (strcmp(word, words[i].name))
+			continue;
+		*orientation = words[i].orientation;
+		return 1;
+	}
+	return 0;
+}
+
+/*
+ * Finds the tag image-orientation that has arrived at a sink, an appsink for example: that
+ * of the stream, or else of the whole file. NONE: there is none. A tag that changes in the
+ * middle of a stream may be that of a later sample.
+ *
+ * sink is borrowed. Does not block.
+ */
+static inline enum dlbuf_orientation dlbuf_gstreamer_orientation(GstElement *sink)
+{
+	GstPad *pad = gst_element_get_static_pad(sink, "sink");
+	enum dlbuf_orientation found = DLBUF_ORIENTATION_NONE;
+	int is_streams = 0;
+	GstTagList *tags;
+	GstEvent *event;
+	guint i;
+
+	for (i = 0; pad && (event = gst_pad_get_sticky_event(pad, GST_EVENT_TAG, i)); i++) {
+		gst_event_parse_tag(event, &tags);
+		if (!is_streams && dlbuf_gstreamer_tag_(tags, &found))
+			is_streams = gst_tag_list_get_scope(tags) == GST_TAG_SCOPE_STREAM;
+		gst_event_unref(event);
+	}
+	if (pad)
+		gst_object_unref(pad);
+	return found;
+}
+
 static inline void dlbuf_gstreamer_release_(void *buffer)
 {
 	gst_buffer_unref((GstBuffer *)buffer);
@@ -536,6 +600,7 @@ static inline int dlbuf_gstreamer_places_(GstBuffer *buffer,
 		f->crop.height = crop->height;
 	}
 	f->colour = dlbuf_gstreamer_colour_(info);
+	f->orientation = format->orientation;
 	return 0;
 }
 
@@ -545,6 +610,7 @@ static inline int dlbuf_gstreamer_places_(GstBuffer *buffer,
  *              dma-bufs as the buffer has memories. The offsets of GstVideoMeta
  *              include its alignment
  *   crop       GstVideoCropMeta
+ *   orientation  format->orientation
  *   colour     the caps, or GStreamer's defaults for the height
  *   timestamp  PTS, nanoseconds of the stream
  *   sequence   offset of the buffer
@@ -819,7 +885,8 @@ static inline int dlbuf_gstreamer_add_memory_(GstAllocator *allocator,
  * the dma-bufs, because elements that map or import a dma-buf need not wait. Call gst_init()
  * before. Returns 0, or
  * -EOPNOTSUPP  GStreamer has no GstVideoFormat for it; a pitch beyond its numbers; a
- *              single field, or fields one after the other
+ *              single field, or fields one after the other; an orientation, for which a
+ *              GstBuffer has no place: send the tag image-orientation, and set it to 0
  * -EIO         the work on the frame failed
  * and the errors of dlbuf_frame_expand()
  */
@@ -836,6 +903,9 @@ static inline int dlbuf_gstreamer_buffer(struct dlbuf_frame *frame, GstBuffer **
 	int ret;
 
 	ret = dlbuf_gstreamer_one_picture_(frame);
+	if (!ret && frame->orientation)
+		ret = dlbuf_fail(-EOPNOTSUPP, "a GstBuffer does not say orientation %d: send the "
+				 "tag image-orientation, and set it to 0", (int)frame->orientation);
 	if (!ret)
 		ret = dlbuf_frame_expand_(frame, DLBUF_EXPAND_CROPPED, &e);
 	if (ret)

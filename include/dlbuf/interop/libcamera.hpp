@@ -16,6 +16,7 @@
  *			dlbuf_libcamera_release(lease);	// queues it again
  *			return;
  *		}
+ *		frame.orientation = dlbuf_libcamera_orientation(config->orientation);
  *		frame.release = dlbuf_libcamera_release;
  *		frame.release_data = lease;
  *		... to the thread that calls dlbuf_import_frame() ...
@@ -37,6 +38,7 @@
 
 #include <libcamera/camera.h>
 #include <libcamera/framebuffer.h>
+#include <libcamera/orientation.h>
 #include <libcamera/request.h>
 #include <libcamera/stream.h>
 
@@ -99,6 +101,35 @@ inline struct dlbuf_colour dlbuf_libcamera_colour(const libcamera::ColorSpace &s
 	return c;
 }
 
+/*
+ * How to turn the pictures of a camera that is mounted turned. stored is what
+ * CameraConfiguration::orientation says after validate() or configure(): the pictures' own.
+ * wanted is the orientation that the program has asked for before, so that a picture which
+ * libcamera has turned as asked is left as it is.
+ *
+ * Pure, cannot fail. Specification: libcamera/orientation.h, whose numbers are EXIF's.
+ */
+inline enum dlbuf_orientation
+dlbuf_libcamera_orientation(libcamera::Orientation stored,
+			    libcamera::Orientation wanted = libcamera::Orientation::Rotate0)
+{
+	/* To make a picture upright, by EXIF's number less 1. */
+	static constexpr unsigned int upright[] = {
+		DLBUF_ORIENTATION_NONE, DLBUF_ORIENTATION_FLIP_X, DLBUF_ORIENTATION_TURN_180,
+		DLBUF_ORIENTATION_FLIP_Y, DLBUF_ORIENTATION_TRANSPOSE, DLBUF_ORIENTATION_TURN_90,
+		DLBUF_ORIENTATION_TRANSVERSE, DLBUF_ORIENTATION_TURN_270,
+	};
+	unsigned int first = upright[(static_cast<unsigned int>(stored) - 1) & 7];
+	unsigned int then = upright[(static_cast<unsigned int>(wanted) - 1) & 7];
+
+	/* The second one backwards: a flip is its own, turns are in the other direction. */
+	if (!(then & 4))
+		then = (4 - then) & 3;
+	/* A flip before turns is the same flip after turns in the other direction. */
+	return static_cast<enum dlbuf_orientation>(
+		((first + (first & 4 ? 4 - (then & 3) : then)) & 3) | ((first ^ then) & 4));
+}
+
 /* Fills in the part of a frame that comes from one capture. */
 inline int dlbuf_libcamera_metadata_(const libcamera::FrameMetadata &metadata,
 				     struct dlbuf_frame *f)
@@ -137,7 +168,8 @@ inline int dlbuf_libcamera_metadata_(const libcamera::FrameMetadata &metadata,
  * config, buffer and metadata are borrowed. *frame borrows the fds of the
  * SharedFDs: keep the FrameBuffer until the frame is imported. *frame is written
  * completely, on failure with zeroes: set the lease afterwards,
- * dlbuf_libcamera_release() or your own.
+ * dlbuf_libcamera_release() or your own, and the orientation, which is the camera's and not
+ * the stream's: dlbuf_libcamera_orientation().
  *
  * With metadata the order is COMPLETE: libcamera completes a buffer when the
  * hardware is done with it. FrameBuffer::releaseFence() is not a fence of the

@@ -34,8 +34,24 @@
  * struct dlbuf_pipewire therefore queues the buffer on the loop's thread, or drops
  * it if the stream removed it.
  *
- * Ask for dma-bufs with SPA_PARAM_BUFFERS_dataType, 1 << SPA_DATA_DmaBuf, and do
- * not map them: no PW_STREAM_FLAG_MAP_BUFFERS.
+ * A stream has dma-bufs, and what a buffer says of its picture, only if it asks for them:
+ *
+ *	static void on_param_changed(void *data, uint32_t id, const struct spa_pod *param)
+ *	{
+ *		uint8_t space[1024];
+ *		struct spa_pod_builder b = SPA_POD_BUILDER_INIT(space, sizeof(space));
+ *		const struct spa_pod *params[6];
+ *		uint32_t n = 6;
+ *
+ *		if (id != SPA_PARAM_Format || !param)
+ *			return;
+ *		spa_format_video_raw_parse(param, &info);
+ *		if (dlbuf_pipewire_buffer_params(pw, &b, params, &n))
+ *			errx(1, "%s", dlbuf_last_error());
+ *		pw_stream_update_params(stream, params, n);
+ *	}
+ *
+ * Do not map the dma-bufs: no PW_STREAM_FLAG_MAP_BUFFERS.
  */
 #ifndef DLBUF_INTEROP_PIPEWIRE_H
 #define DLBUF_INTEROP_PIPEWIRE_H
@@ -54,6 +70,7 @@
 #include <pipewire/pipewire.h>
 #include <spa/buffer/buffer.h>
 #include <spa/buffer/meta.h>
+#include <spa/param/buffers.h>
 #include <spa/param/format.h>
 #include <spa/param/video/raw.h>
 #include <spa/param/video/type-info.h>
@@ -411,6 +428,9 @@ static inline int dlbuf_pipewire_metas_(const struct spa_buffer *buffer,
 	const struct spa_meta_region *crop =
 		(const struct spa_meta_region *)spa_buffer_find_meta_data(
 			buffer, SPA_META_VideoCrop, sizeof(*crop));
+	const struct spa_meta_videotransform *transform =
+		(const struct spa_meta_videotransform *)spa_buffer_find_meta_data(
+			buffer, SPA_META_VideoTransform, sizeof(*transform));
 
 	if (h) {
 		if (h->flags & SPA_META_HEADER_FLAG_CORRUPTED)
@@ -432,6 +452,16 @@ static inline int dlbuf_pipewire_metas_(const struct spa_buffer *buffer,
 		f->crop.width = crop->region.size.width;
 		f->crop.height = crop->region.size.height;
 	}
+	/*
+	 * SPA's number is of what was done to the picture: a flip, then turns to the left. The
+	 * same number of turns to the right, then the flip, undo it.
+	 */
+	if (transform) {
+		if (transform->transform > SPA_META_TRANSFORMATION_Flipped270)
+			return dlbuf_fail(-EINVAL, "the buffer's transform is %u, SPA has 0 to 7",
+					  transform->transform);
+		f->orientation = (enum dlbuf_orientation)transform->transform;
+	}
 	return 0;
 }
 
@@ -446,7 +476,9 @@ static inline int dlbuf_pipewire_metas_(const struct spa_buffer *buffer,
  * Modifier: the negotiated one. Without one it is LINEAR if the buffer says that
  * its dma-bufs can be mapped, otherwise INVALID, which dlbuf_import_frame()
  * refuses: set LINEAR if you know it. Clock: UNKNOWN, because producers do not
- * report it, although most use CLOCK_MONOTONIC.
+ * report it, although most use CLOCK_MONOTONIC. Crop and orientation: SPA_META_VideoCrop
+ * and _VideoTransform, which are there if the stream has asked for them:
+ * dlbuf_pipewire_buffer_params().
  *
  * Order: FENCE if the buffer has a SPA_META_SyncTimeline. Then frame->fence is the
  * fence of its acquire point; it is new, close it. You must signal the release
@@ -457,9 +489,9 @@ static inline int dlbuf_pipewire_metas_(const struct spa_buffer *buffer,
  * failure with zeroes. Does not block. Returns 0, or
  * -ENODATA     the buffer has no picture: an empty chunk, as for a cursor that moves
  * -ERANGE      its bytes end before its last plane
- * -EINVAL      no planes, or more than a frame has; a crop that begins outside;
- *              a modifier that is not fixed yet; a SyncTimeline without a drm_fd
- *              or without SPA_DATA_SyncObj
+ * -EINVAL      no planes, or more than a frame has; a crop that begins outside; a
+ *              transform that SPA does not have; a modifier that is not
+ *              fixed yet; a SyncTimeline without a drm_fd or without SPA_DATA_SyncObj
  * -EBADF       data that is not a dma-buf or not a syncobj
  * -EOPNOTSUPP  neither DRM nor V4L2 has a code for the format; separate fields;
  *              drm_fd has no timelines
@@ -669,6 +701,71 @@ err:
 		pw_loop_destroy_source(loop, pw->event);
 	free(pw);
 	return ret;
+}
+
+static inline void dlbuf_pipewire_buffers_(struct spa_pod_builder *b, uint32_t meta,
+					   const struct spa_pod **param)
+{
+	struct spa_pod_frame object;
+
+	spa_pod_builder_push_object(b, &object, SPA_TYPE_OBJECT_ParamBuffers, SPA_PARAM_Buffers);
+	spa_pod_builder_add(b, SPA_PARAM_BUFFERS_dataType,
+			    SPA_POD_CHOICE_FLAGS_Int(1 << SPA_DATA_DmaBuf), 0);
+	if (meta) {
+		spa_pod_builder_prop(b, SPA_PARAM_BUFFERS_metaType, SPA_POD_PROP_FLAG_MANDATORY);
+		spa_pod_builder_int(b, 1 << meta);
+	}
+	*param = (const struct spa_pod *)spa_pod_builder_pop(b, &object);
+}
+
+/*
+ * Makes the params with which a stream asks for all that dlbuf_pipewire_frame() reads, for
+ * pw_stream_update_params() when the format has changed: dma-bufs; the sequence and the time
+ * of a frame (SPA_META_Header), its crop (_VideoCrop: a window of a screen) and orientation
+ * (_VideoTransform: a turned screen or camera); and, if pw has a DRM node, timelines for
+ * explicit synchronisation (_SyncTimeline), from producers that have them.
+ *
+ * pw is borrowed. b is a builder with a buffer; 1 KiB is enough. params has room for *n, at
+ * least 6, and points into the buffer. *n becomes their number. On failure b and *n are as
+ * before. Does not block. Returns 0, or
+ * -ENOSPC  the buffer or the array is too small
+ */
+static inline int dlbuf_pipewire_buffer_params(const struct dlbuf_pipewire *pw,
+					       struct spa_pod_builder *b,
+					       const struct spa_pod *params[], uint32_t *n)
+{
+	static const struct {
+		uint32_t type, size;
+	} metas[] = {
+		{ SPA_META_Header, sizeof(struct spa_meta_header) },
+		{ SPA_META_VideoCrop, sizeof(struct spa_meta_region) },
+		{ SPA_META_VideoTransform, sizeof(struct spa_meta_videotransform) },
+		{ SPA_META_SyncTimeline, sizeof(struct spa_meta_sync_timeline) },
+	};
+	uint32_t timelines = pw->drm_fd >= 0, want = 4 + 2 * timelines, i, made = 0;
+	struct spa_pod_builder_state before;
+
+	if (*n < want)
+		return dlbuf_fail(-ENOSPC, "the array has room for %u of %u params", *n, want);
+	spa_pod_builder_get_state(b, &before);
+	/* The first that the producer can do counts. */
+	if (timelines)
+		dlbuf_pipewire_buffers_(b, SPA_META_SyncTimeline, &params[made++]);
+	dlbuf_pipewire_buffers_(b, 0, &params[made++]);
+	for (i = 0; i < 3 + timelines; i++)
+		params[made++] = (const struct spa_pod *)spa_pod_builder_add_object(
+			b, SPA_TYPE_OBJECT_ParamMeta, SPA_PARAM_Meta, SPA_PARAM_META_type,
+			SPA_POD_Id(metas[i].type), SPA_PARAM_META_size,
+			SPA_POD_Int((int)metas[i].size));
+	for (i = 0; i < made; i++) {
+		if (params[i])
+			continue;
+		spa_pod_builder_reset(b, &before);
+		return dlbuf_fail(-ENOSPC, "the builder's %u bytes have no room for the params",
+				  b->size);
+	}
+	*n = made;
+	return 0;
 }
 
 /*
@@ -913,8 +1010,8 @@ static inline int dlbuf_pipewire_same_(int64_t a, int b)
 
 /*
  * Describes a frame in the buffer that has its dma-bufs, for pw_stream_queue_buffer():
- * offset, size and stride of each chunk, the header's sequence and PTS, and the crop. The
- * format, size, modifier, colour and interlacing are what the stream has negotiated. Keep
+ * offset, size and stride of each chunk, the header's sequence and PTS, the crop and the
+ * orientation. The format, size, modifier, colour and interlacing are what the stream has negotiated. Keep
  * the frame until pw_stream_dequeue_buffer() gives the buffer again, or the remove_buffer
  * event takes it, then dlbuf_frame_drop() it.
  *
@@ -923,7 +1020,7 @@ static inline int dlbuf_pipewire_same_(int64_t a, int b)
  * not wait. Returns 0, or
  * -EINVAL      the buffer has other dma-bufs, or another number of blocks
  * -EOPNOTSUPP  as dlbuf_pipewire_add_buffer(); a crop, and the buffer has no
- *              SPA_META_VideoCrop
+ *              SPA_META_VideoCrop; an orientation, and no SPA_META_VideoTransform
  * -EIO         the work on the frame failed
  * and the errors of dlbuf_frame_expand()
  */
@@ -932,6 +1029,7 @@ static inline int dlbuf_pipewire_put(const struct dlbuf_frame *frame, struct pw_
 	struct spa_buffer *b = buffer->buffer;
 	struct spa_meta_header *h;
 	struct spa_meta_region *crop;
+	struct spa_meta_videotransform *transform;
 	struct dlbuf_format_info info;
 	struct dlbuf_frame e;
 	uint32_t i;
@@ -948,6 +1046,11 @@ static inline int dlbuf_pipewire_put(const struct dlbuf_frame *frame, struct pw_
 	if (!ret && !crop && e.crop.width)
 		ret = dlbuf_fail(-EOPNOTSUPP, "the buffer has no SPA_META_VideoCrop, and the frame "
 				 "a crop of %ux%u", e.crop.width, e.crop.height);
+	transform = (struct spa_meta_videotransform *)spa_buffer_find_meta_data(
+		b, SPA_META_VideoTransform, sizeof(*transform));
+	if (!ret && !transform && e.orientation)
+		ret = dlbuf_fail(-EOPNOTSUPP, "the buffer has no SPA_META_VideoTransform, and the "
+				 "frame orientation %d", e.orientation);
 	if (!ret)
 		ret = dlbuf_frame_wait_(&e);
 	if (ret)
@@ -976,6 +1079,8 @@ static inline int dlbuf_pipewire_put(const struct dlbuf_frame *frame, struct pw_
 		crop->region.size.width = e.crop.width;
 		crop->region.size.height = e.crop.height;
 	}
+	if (transform)
+		transform->transform = (uint32_t)e.orientation;
 	return 0;
 }
 

@@ -263,8 +263,8 @@ static inline int dlbuf_v4l2_buffer_(const struct v4l2_format *fmt,
  *
  * fmt, buf and fds are borrowed. *frame borrows the fds: keep them open until the
  * frame is imported. fds has one entry per memory plane, in order. *frame is
- * written completely, on failure with zeroes: set the lease afterwards, and the crop
- * with dlbuf_v4l2_crop().
+ * written completely, on failure with zeroes: set the lease afterwards, the crop
+ * with dlbuf_v4l2_crop(), and the orientation with dlbuf_v4l2_orientation().
  *
  * A plane has the bytes that the driver has filled, or without buf those of an image. A
  * buffer with V4L2_BUF_FLAG_ERROR is DAMAGED, and its planes have all bytes of the buffer.
@@ -357,6 +357,35 @@ static inline int dlbuf_v4l2_crop(const struct v4l2_rect *rect,
 
 /* ---- the way back */
 
+#ifndef V4L2_CID_CAMERA_SENSOR_ROTATION /* linux/v4l2-controls.h before 5.8 */
+#define V4L2_CID_CAMERA_SENSOR_ROTATION (V4L2_CID_CAMERA_CLASS_BASE + 35)
+#endif
+
+/*
+ * How to turn the pictures of a camera whose sensor is mounted turned, by the values of its
+ * controls (VIDIOC_G_CTRL; 0 for one that it does not have): V4L2_CID_CAMERA_SENSOR_ROTATION,
+ * and HFLIP and VFLIP, because the sensor flips before the picture is turned. A mirrored
+ * picture stays mirrored; the half turn of two flips is taken off. Without a rotation the
+ * flips are the program's wish: NONE.
+ *
+ * Pure, cannot fail. Units: rotation is in degrees counter-clockwise; one that is no quarter
+ * is none.
+ *
+ * Specification: "Camera Control Reference" and "Writing camera sensor drivers" of the V4L2
+ * documentation.
+ */
+static inline enum dlbuf_orientation dlbuf_v4l2_orientation(int32_t rotation, int hflip, int vflip)
+{
+	uint32_t turn = (uint32_t)(rotation > 0 && rotation < 360 && rotation % 90 == 0 ?
+				   4 - rotation / 90 : 0);
+
+	if (!turn)
+		return DLBUF_ORIENTATION_NONE;
+	if (!hflip != !vflip)
+		turn = 4 - turn;
+	return (enum dlbuf_orientation)((turn + (vflip ? 2 : 0)) % 4);
+}
+
 static inline uint32_t dlbuf_v4l2_field_of_(enum dlbuf_field field)
 {
 	uint32_t f;
@@ -432,8 +461,8 @@ static inline int dlbuf_v4l2_memory_(const struct v4l2_format *fmt,
  *              m.planes has too few elements
  * -EOPNOTSUPP  V4L2 cannot describe the planes: with one memory plane they must follow one
  *              another in one dma-buf, and in a single-planar buffer begin at its start. Or
- *              the frame has a crop, which is the queue's affair (VIDIOC_S_SELECTION), or a
- *              modifier
+ *              the frame has a crop, which is the queue's affair (VIDIOC_S_SELECTION), a
+ *              modifier, or an orientation: turn the output, and set it to 0
  * -ERANGE      a dma-buf is smaller than the format's sizeimage
  * -EIO         the work on the frame failed
  * and the errors of dlbuf_frame_expand()
@@ -472,6 +501,9 @@ static inline int dlbuf_v4l2_output(const struct v4l2_format *fmt,
 	if (e.modifier != DLBUF_MOD_LINEAR)
 		return dlbuf_fail(-EOPNOTSUPP, "V4L2 has no modifiers, and the frame has 0x%llx",
 				  (unsigned long long)e.modifier);
+	if (e.orientation)
+		return dlbuf_fail(-EOPNOTSUPP, "a buffer does not say orientation %d: turn the "
+				  "output, and set it to 0", (int)e.orientation);
 	if (want.drm_code != info.drm_code || want.v4l2_code != info.v4l2_code ||
 	    width != e.width || height != e.height)
 		return dlbuf_fail(-EINVAL, "the frame is %s of %ux%u, the queue takes %s of "
