@@ -180,8 +180,8 @@ struct dlbuf_prepare;
  *              colour, that is NaN, infinite or out of its range; a dtype that is not in the
  *              list; no such format
  * -EOPNOTSUPP  a format without colours (compressed, metadata, a palette's indices), or whose
- *              pixels share bytes; a crop of the frame that begins inside a sample; a matrix
- *              that is not linear (ICtCp, BT.2020 with constant luminance); a device that
+ *              pixels share bytes (MIPI's packed raw is prepared: SBGGR10P, Y12P and so on); a
+ *              crop of the frame that begins inside a sample; a matrix that is not linear (ICtCp, BT.2020 with constant luminance); a device that
  *              cannot prepare (docs/prepare.md has those that can); on devices other than the
  *              CPU mosaics, floats, HSV, signed values, unevenly spaced values (packed 4:1:1,
  *              YYUV), big-endian words (RGB565X, BGR666), words with a plane of alpha
