@@ -13,9 +13,9 @@ from typing import Any
 from ._errors import InvalidError, UnsupportedError
 from ._prepare import PRESETS, pair
 
-# Options; those that depend on the size of the picture; and the options that are nearest to
-# these, for options that replace a part of them.
-_Read = tuple[dict[str, Any], "Sizes", dict[str, Any]]
+# Options; those of the size, or a function that finds them for a picture; and the options that
+# are nearest to these, for options that replace a part of them.
+_Read = tuple[dict[str, Any], "Sizes | dict[str, Any]", dict[str, Any]]
 Sizes = Callable[[int, int], dict[str, Any]]
 _Scale = Callable[[float, float], tuple[int, int]]
 _EINVAL, _EOPNOTSUPP = 22, 95
@@ -330,6 +330,10 @@ class _Transformers:
             rule = {"fit": "crop", "size": size, "crop_pct": max(size) / self.rule["shortest"]}
         elif "scaled" in rule and size in (None, rule["scaled"]):
             rule = {"size": rule["scaled"], "fit": "stretch"}
+        if set(self.rule) == {"shortest"} and self.cut and max(size or ()) <= self.rule["shortest"]:
+            return options, self.rule | {"size": size}, rule
+        if "scaled" in self.rule or self.kind == "Qwen2VL" and self.to:
+            return options, self._fit(scale(1, 1), size or scale(1, 1)), rule
         return options, lambda w, h: self._fit(scale(w, h), size), rule
 
     def _fit(self, scaled: tuple[int, int], size: tuple[int, int] | None) -> dict[str, Any]:
@@ -389,17 +393,16 @@ def _timm(said: dict[str, Any], to: tuple[int, int] | None) -> _Read:
         raise _cannot("crop_pct", pct, "it needs a number above 0")
     edges = math.floor(width / pct), math.floor(height / pct)
 
-    def sizes(w: float, h: float) -> dict[str, Any]:
-        if mode == "squash":
-            scaled = edges
-        elif mode == "center" and width == height:
-            scaled = _shortest(edges[0])(w, h)
-        else:
-            ratios = w / edges[0], h / edges[1]
-            ratio = min(ratios) if mode == "center" else max(ratios)
-            scaled = round(w / ratio), round(h / ratio)
-        return {"scaled": scaled, "size": (width, height)}
+    def find(w: float, h: float) -> dict[str, Any]:
+        ratios = w / edges[0], h / edges[1]
+        ratio = min(ratios) if mode == "center" else max(ratios)
+        return {"scaled": (round(w / ratio), round(h / ratio)), "size": (width, height)}
 
+    sizes: Sizes | dict[str, Any] = find
+    if mode == "squash":
+        sizes = {"scaled": edges, "size": (width, height)}
+    elif mode == "center" and width == height:
+        sizes = {"shortest": edges[0], "size": (width, height)}
     # With a fit where that is the same.
     rule: dict[str, Any] = {"size": (width, height)}
     if mode == "squash":
