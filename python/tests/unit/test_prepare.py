@@ -298,6 +298,12 @@ CONFIGS = [
     ("size={'longest_edge': 9}", VIT | {"size": {"longest_edge": 9}}),
     ("size={'width': 'a'}", VIT | {"size": {"width": "a"}}),
     ("no crop_size", VIT | CUT),
+    *(("no crop_size", CUT | {"image_processor_type": f"{name}ImageProcessor"})
+      for name in ("Qwen2VL", "Segformer", "DPT", "Detr", "RTDetr")),
+    ("needs a longest_edge", {"image_processor_type": "RTDetrImageProcessor", "size": 640}),
+    ("size_divisor=0", {"image_processor_type": "DPTImageProcessor", "do_pad": True, "size_divisor": 0}),
+    ("ensure_multiple_of=0", {"image_processor_type": "DPTImageProcessor", "ensure_multiple_of": 0}),
+    ("needs a height and a width", {"image_processor_type": "DPTImageProcessor", "size": {"shortest_edge": 9}}),
     ("crop_size={'shortest_edge': 9}", VIT | CUT | {"crop_size": {"shortest_edge": 9}}),
     ("image_std=[1, 2]", VIT | {"image_std": [1, 2]}),
     ("do_center_crop=True: a picture", CUT | {
