@@ -366,17 +366,19 @@ def test_config(np):
     with pytest.raises(ValueError, match="200 times"):
         dlbuf.Preparer.from_config(qwen)(np.zeros((1, 999, 3), "uint8"), format="RGB")
     # Options that no picture allows are refused before there is one.
-    for words, given in (("crop=5 is not", {"crop": 5}), (r"turn=\(3, 1\)", {"turn": (3, 1)}),
-                         ("filter='x'", {"filter": "x"}), ("pad=1 means nothing", {"pad": 1})):
+    bad: list[tuple[str, dict]] = [
+        ("crop=5 is not", {"crop": 5}), (r"turn=\(3, 1\)", {"turn": (3, 1)}),
+        ("filter='x'", {"filter": "x"}), ("pad=1 means nothing", {"pad": 1})]
+    for words, given in bad:
         with pytest.raises(ValueError, match=words):
             dlbuf.Preparer.from_config(short, **given)
     assert dlbuf.Preparer.from_config(short | {"do_center_crop": True, "crop_size": 99}, pad=9)
     # A part of a rule that the options cannot say.
-    for file, given in ((TIMM | {"input_size": (3, 9, 12)}, {"crop_pct": .9}),
+    for file, more in ((TIMM | {"input_size": (3, 9, 12)}, {"crop_pct": .9}),
                         (TIMM | {"crop_mode": "border", "crop_pct": .9}, {"enlarge": False}),
                         (VIT | {"size": {"max_height": 9, "max_width": 9}}, {"enlarge": False})):
         with pytest.raises(ValueError, match="means nothing"):
-            dlbuf.Preparer.from_config(file, **given)
+            dlbuf.Preparer.from_config(file, **more)
     for words, p in (("Preparer(size=640, fit", dlbuf.Preparer("yolo")),
                      ("from_config({'image_processor_type': 'ViTIm",
                       pickle.loads(pickle.dumps(dlbuf.Preparer.from_config(short))))):
