@@ -387,8 +387,8 @@ TESTS_CFLAGS ?=
 cflags-tests = -Ilib -Itests -Itests/harness -Wno-unused-parameter $(TESTS_CFLAGS)
 # The code in the comments of headers, which tests compile and run.
 $(lab:%=%.o): $(gen)/examples
-$(gen)/examples: tests/lab/examples.awk $(wildcard include/dlbuf/*.h) | $(gen)/
-	$(Q)awk -v out=$(gen) -f $< $(filter %.h,$^) && touch $@
+$(gen)/examples: tests/lab/examples.awk $(wildcard include/dlbuf/*.h) docs/prepare.md | $(gen)/
+	$(Q)awk -v out=$(gen) -f $< $(filter %.h %.md,$^) && touch $@
 $(lab:%=%.o): cflags-tests += $(shell $(PKG_CONFIG) --cflags libdrm)
 $(O)/tests/lab/image.o: cflags-tests += -I$(O)/tests/lab
 $(O)/tests/lab/image.o: $(O)/tests/lab/image.spv.h

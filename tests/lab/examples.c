@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The code in the comments of include/dlbuf/ as it is printed: compiled, and run. Those of
- * camera.h and vpi.h are in camera.c and vpi.c. abi@headers fails for a block that no test has.
+ * The code in the comments of include/dlbuf/ and of docs/prepare.md as it is printed: compiled,
+ * and run. Those of camera.h and vpi.h are in camera.c and vpi.c. abi@headers fails for a block
+ * that no test has.
  *
  *	tests/guest/nodes examples [CASE...]
  */
@@ -148,7 +149,7 @@ static void socket_(void *arg)
 	close(sock[1]);
 }
 
-static const char *camera(void)
+static const char *camera_node(void)
 {
 	const char *nodes = getenv("CAMERAS");
 
@@ -162,7 +163,7 @@ static void pool(void *arg)
 	struct dlbuf_device *dev = cts_open();
 	struct v4l2_buffer got = { .memory = V4L2_MEMORY_DMABUF, .type = V4L2_BUF_TYPE_VIDEO_CAPTURE };
 
-	camera();
+	camera_node();
 #include "generated/pool-1.inc"
 	CHECK_EQ(req.count, 4);
 	CHECK_EQ(ioctl(video, VIDIOC_STREAMON, &got.type), 0);
@@ -173,6 +174,28 @@ static void pool(void *arg)
 	dlbuf_device_close(dev);
 }
 
+static void page(void *arg)
+{
+	DLManagedTensorVersioned *input;
+	struct dlbuf_camera *camera;
+	struct dlbuf_device *cpu;
+	double sum = 0;
+
+	camera_node();
+#define run_model(input)					\
+	do {							\
+		for (int i = 0; i < 3 * 640 * 640; i++)		\
+			sum += (double)((float *)(input))[i];	\
+	} while (0)
+#include "generated/prepare.md-1.inc"
+#undef run_model
+	CHECK(sum > 1000 && sum < 3 * 640 * 640);
+	CHECK_OK(dlbuf_release(input, NULL, NULL));
+	input->deleter(input);
+	dlbuf_camera_close(camera);
+	dlbuf_device_close(cpu);
+}
+
 /* The loop ends when the camera is unplugged. */
 static void prepare(void *arg)
 {
@@ -180,7 +203,7 @@ static void prepare(void *arg)
 	int frames = 0;
 	bool inside = true;
 
-	snprintf(line, sizeof(line), "v4l2-ctl -d %s -c disconnect=1", camera());
+	snprintf(line, sizeof(line), "v4l2-ctl -d %s -c disconnect=1", camera_node());
 #define run_model(input)						\
 	do {								\
 		double sum = 0;						\
@@ -204,7 +227,8 @@ int main(int argc, char **argv)
 		ktap_fn fn;
 	} cases[] = {
 		{ "base", base }, { "dlbuf", dlbuf }, { "layout", layout }, { "frame", frame },
-		{ "sync", sync_ }, { "socket", socket_ }, { "pool", pool }, { "prepare", prepare },
+		{ "sync", sync_ }, { "socket", socket_ }, { "pool", pool }, { "page", page },
+		{ "prepare", prepare },
 	};
 
 	ktap_prefix("%s", "examples");
