@@ -174,8 +174,9 @@ _KNOWN = {
                          patch_size=14, temporal_patch_size=2, merge_size=2)}
 # Steps that these classes do not have.
 _CUTS, _BARS = ("do_center_crop", "crop_size"), ("do_pad", "pad_size")
-_WITHOUT = {"ConvNext": _BARS, "EfficientNet": _BARS, "MobileNetV2": _BARS, "Qwen2VL": _BARS + _CUTS,
-            "Segformer": _BARS + _CUTS, "DPT": ("pad_size", *_CUTS), "Detr": _CUTS, "RTDetr": _CUTS}
+_WITHOUT = {"ConvNext": _BARS, "EfficientNet": _BARS, "MobileNetV2": _BARS,
+            "Qwen2VL": _BARS + _CUTS, "Segformer": _BARS + _CUTS,
+            "DPT": ("pad_size", *_CUTS), "Detr": _CUTS, "RTDetr": _CUTS}
 # Keys that change no pixels of a colour picture. Whatever data_format says, the classes make
 # [C, H, W] of a file.
 _OF_NO_PIXEL = {

@@ -831,7 +831,9 @@ class Preparer:
         crops: a sequence or array of (x, y, width, height), each in place of the option
         crop: tiles(), or what a first model has found; map_to_frame() gives the corners
         of these, (x0, y0, x1, y1). Crop i is the image index + i. The rest is as in a
-        call with one frame: size, or the crops' equal sizes, make images of one size.
+        call with one frame: size, or the crops' equal sizes, make images of one size. By a
+        file's rule that looks at the picture, such as DETR's two edges, each crop has a plan
+        of its own, which costs more than the plan of all.
 
         Raises what the call raises, and InvalidError for no crops, and for one that is
         outside of the picture.

@@ -639,7 +639,8 @@ static void examples(void *arg)
 	/* The simulator may attach once the device is open: here before it gets something. */
 	done = -1;
 #undef dlbuf_vpi_send
-#define dlbuf_vpi_send(...) (launch(&r, bench, "example", 0, "sobel", -1), dlbuf_vpi_send(__VA_ARGS__))
+#define dlbuf_vpi_send(...)						\
+	(launch(&r, bench, "example", 0, "sobel", -1), dlbuf_vpi_send(__VA_ARGS__))
 #include "generated/vpi-1.inc"
 	CHECK_OK(dlbuf_fence_wait(done, 0));
 	close(done);
