@@ -393,10 +393,10 @@ bench := $(bench-src:%.c=$(O)/%)
 # TESTS_CFLAGS: the tests' own code, other than the library's.
 TESTS_CFLAGS ?=
 cflags-tests = -Ilib -Itests -Itests/harness -Wno-unused-parameter $(TESTS_CFLAGS)
-# The loop in the comment of camera.h, which is a part of a program.
-$(O)/tests/lab/camera.o: $(gen)/loop.inc
-$(gen)/loop.inc: include/dlbuf/camera.h | $(gen)/
-	$(Q)sed -n 's/^ \*\(\t\|$$\)//p' $< | sed '/^DLBUF_OPTS/,/^dlbuf_camera_close/!d' > $@
+# The code in the comments of headers, which tests compile and run.
+$(lab:%=%.o): $(gen)/examples
+$(gen)/examples: tests/lab/examples.awk $(wildcard include/dlbuf/*.h) docs/prepare.md | $(gen)/
+	$(Q)awk -v out=$(gen) -f $< $(filter %.h %.md,$^) && touch $@
 $(lab:%=%.o): cflags-tests += $(shell $(PKG_CONFIG) --cflags libdrm)
 $(O)/tests/lab/image.o: cflags-tests += -I$(O)/tests/lab
 $(O)/tests/lab/image.o: $(O)/tests/lab/image.spv.h

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * dlbufprepare: a GStreamer element that makes a model's input of each picture, by
- * dlbuf/prepare.h. docs/prepare.md describes it.
+ * dlbuf/prepare.h. docs/gstreamer.md describes it.
  *
  * Pictures in dma-bufs are read where they are; the lease of the frame is a reference to the
  * GstBuffer until then. Other memory is mapped, plane by plane. All work is done on the

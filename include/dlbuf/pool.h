@@ -5,17 +5,26 @@
  * device imports all buffers beforehand, so the first frame is as cheap as the
  * others.
  *
- *	struct dlbuf_pool_opts opts = {
- *		.size = sizeof(opts), .width = 1920, .height = 1080,
- *		.code = V4L2_PIX_FMT_NV12, .code_space = DLBUF_CODE_V4L2,
- *		.buffers = 4,
- *	};
- *	opts.v4l2 = &video; opts.nv4l2 = 1;	// gets the format, and imports
- *	dlbuf_pool_create(devs, 2, &opts, &pool);
- *	... VIDIOC_REQBUFS ...
- *	DLBUF_INFO(dlbuf_frame, frame);
- *	dlbuf_pool_frame(pool, i, &frame);
- *	buf.index = i; buf.m.fd = frame.planes[0].fd; ... VIDIOC_QBUF ...
+ *	int video = open("/dev/video0", O_RDWR | O_CLOEXEC);
+ *	DLBUF_OPTS(dlbuf_pool_opts, opts, .width = 640, .height = 360,
+ *		   .code = V4L2_PIX_FMT_NV12, .code_space = DLBUF_CODE_V4L2, .buffers = 4,
+ *		   .v4l2 = &video, .nv4l2 = 1);	// gets the format, and imports
+ *	struct v4l2_requestbuffers req = { .count = 4, .memory = V4L2_MEMORY_DMABUF,
+ *					   .type = V4L2_BUF_TYPE_VIDEO_CAPTURE };
+ *	struct dlbuf_pool *pool;
+ *
+ *	if (dlbuf_pool_create(&dev, 1, &opts, &pool))
+ *		errx(1, "%s", dlbuf_last_error());
+ *	ioctl(video, VIDIOC_REQBUFS, &req);
+ *	for (uint32_t i = 0; i < req.count; i++) {
+ *		struct v4l2_buffer buf = { .index = i, .memory = V4L2_MEMORY_DMABUF,
+ *					   .type = V4L2_BUF_TYPE_VIDEO_CAPTURE };
+ *		DLBUF_INFO(dlbuf_frame, frame);
+ *
+ *		dlbuf_pool_frame(pool, i, &frame);
+ *		buf.m.fd = frame.planes[0].fd;
+ *		ioctl(video, VIDIOC_QBUF, &buf);
+ *	}
  */
 #ifndef DLBUF_POOL_H
 #define DLBUF_POOL_H

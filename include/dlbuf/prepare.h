@@ -3,17 +3,39 @@
  * Preparation: the pixels of a frame as a model's input. One call crops, scales, converts
  * the colours, normalises and writes a tensor, in one pass over the pixels.
  *
+ *	static float pixels[3 * 640 * 640];
+ *	int64_t shape[] = { 1, 3, 640, 640 };
+ *	DLManagedTensorVersioned input = {
+ *		.version = { DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION },
+ *		.dl_tensor = { .data = pixels, .device = { kDLCPU, 0 }, .ndim = 4,
+ *			       .dtype = { kDLFloat, 32, 1 }, .shape = shape },
+ *	};
  *	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = 640, .height = 640,
  *		   .fit = DLBUF_FIT_LETTERBOX);
+ *	DLBUF_INFO(dlbuf_frame, frame);
+ *	struct dlbuf_prepare *plan = NULL;
+ *	struct dlbuf_camera *cam;
+ *	struct dlbuf_device *cpu;
  *
- *	if (dlbuf_prepare_create(cpu, &frame, &opts, &plan))
+ *	if (dlbuf_device_open("cpu", NULL, &cpu) ||
+ *	    dlbuf_camera_open("/dev/video0", NULL, &cam))
  *		errx(1, "%s", dlbuf_last_error());
  *	while (!dlbuf_camera_frame(cam, 0, &frame)) {
- *		if (dlbuf_prepare_frame(plan, &frame, input, 0, 0))
- *			dlbuf_frame_drop(&frame);
- *		else
- *			run_model(input);
+ *		if ((!plan && dlbuf_prepare_create(cpu, &frame, &opts, &plan)) ||
+ *		    dlbuf_prepare_frame(plan, &frame, &input, 0, 0)) {
+ *			dlbuf_frame_drop(&frame); // the lease is still yours
+ *			break;
+ *		}
+ *		run_model(pixels);
  *	}
+ *	warnx("%s", dlbuf_last_error());
+ *	dlbuf_prepare_destroy(plan);
+ *	dlbuf_camera_close(cam);
+ *	dlbuf_device_close(cpu);
+ *
+ * The tensor that a call writes: on the CPU any memory, which a DLManagedTensorVersioned of
+ * yours or of another library describes. dlbuf_alloc() allocates one in a dma-buf: other
+ * devices need that, and dlbuf_acquire() it before you read it.
  *
  * The picture is made upright first, as the frame's orientation says. docs/prepare.md defines
  * the result: sample positions, filters, matrices, rounding.
@@ -168,28 +190,34 @@ struct dlbuf_prepare;
 
 /*
  * Makes a plan: checks the options and computes the tables for frames like this one, of
- * the same size, crop, format, modifier, orientation and colour. The planes, fds and fence of frame are
- * not used; what an import refuses (an unknown modifier, a mosaic whose crop begins at an odd
- * pixel), dlbuf_prepare_frame() refuses. dev may be NULL, for dlbuf_prepare_tensors() and
- * dlbuf_prepare_tensor_crops() on the CPU alone. frame and opts are borrowed; *plan is new,
- * and holds dev open: destroy it before the handles of a wrapped device. A plan can be used
- * by one thread at a time. Does not wait for frames or other work. On a device the tables are
- * copied there, and the first plan compiles its kernel, which can take seconds. In a child of
- * fork(), dlbuf_prepare_tensors() of the CPU's plan works, by the caller's thread alone, because
- * the child has none of opts->threads; dlbuf_prepare_frame() is -ESTALE, as each import.
- * -EINVAL      a size of 0, or none for the rule; a side of the tensor or of the scaled picture of
- *              more than 32768 pixels, or of the frame of more than 2^20; a mosaic of less than
- *              2x2 pixels; a crop outside the picture; an option, or a field of the frame's
- *              colour, that is NaN, infinite or out of its range; a dtype that is not in the
- *              list; no such format
+ * the same size, crop, format, modifier, orientation and colour. The planes, fds and fence of
+ * frame are not used. dlbuf_prepare_frame() also refuses frames that cannot be imported: with an
+ * unknown modifier, or of an unpacked mosaic whose crop begins at an odd pixel.
+ *
+ * dev may be NULL, for dlbuf_prepare_tensors() and dlbuf_prepare_tensor_crops() on the CPU
+ * alone. frame and opts are borrowed; *plan is new, and holds dev open: destroy it before the
+ * handles of a wrapped device. A plan can be used by one thread at a time.
+ *
+ * Does not wait for frames or other work. On a device the tables are copied there, and the
+ * first plan compiles its kernel, which can take seconds.
+ *
+ * In a child of fork() the CPU's plan prepares tensors of other libraries, by the caller's
+ * thread alone, because the child has none of opts->threads. Frames and tensors of dlbuf are
+ * refused there (-ESTALE), as in all calls.
+ * -EINVAL      frame, opts or plan is NULL, or a size is not set; a frame of 0 pixels, or with a
+ *              side of more than 2^20; no such format; a mosaic of less than 2x2 pixels; no size
+ *              for the rule; a side of the tensor or of the scaled picture of more than 32768
+ *              pixels; a crop outside the picture; an option, or a field of the frame's colour,
+ *              that is NaN, infinite or out of its range; a dtype that is not in the list
  * -EOPNOTSUPP  a format without colours (compressed, metadata, a palette's indices), or whose
- *              pixels share bytes; a crop of the frame that begins inside a sample; a matrix
- *              that is not linear (ICtCp, BT.2020 with constant luminance); a device that
- *              cannot prepare (docs/prepare.md has those that can); on devices other than the
- *              CPU mosaics, floats, HSV, signed values, unevenly spaced values (packed 4:1:1,
- *              YYUV), big-endian words (RGB565X, BGR666), words with a plane of alpha
- *              (RGB565_A8), values that are made of more than 65536 samples, a driver that
- *              refuses the kernel
+ *              pixels share bytes (but raw of MIPI CSI-2 is prepared: SBGGR10P, Y12P and their
+ *              like); a crop of the frame that begins inside a sample; a matrix that is not
+ *              linear (ICtCp, BT.2020 with constant luminance); a device that cannot prepare
+ *              (docs/prepare.md has those that can); on devices other than the CPU mosaics,
+ *              samples that share bytes, floats, HSV, signed values, unevenly spaced values
+ *              (packed 4:1:1, YYUV), big-endian words (RGB565X, BGR666), words with a plane of
+ *              alpha (RGB565_A8), values that are made of more than 65536 samples, a driver
+ *              that refuses the kernel
  * -EIO         a driver failed
  * -ESTALE      a parent process opened dev
  */
@@ -198,7 +226,8 @@ DLBUF_API int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_
 				   struct dlbuf_prepare **plan);
 
 /*
- * Frees a plan (taken; NULL does nothing). Does not wait for frames that a device prepares yet.
+ * Frees a plan (taken; NULL does nothing). Does not wait for frames that a device is still
+ * preparing.
  * Ends the plan's threads, so call it before dlclose().
  */
 DLBUF_API void dlbuf_prepare_destroy(struct dlbuf_prepare *plan);
@@ -218,18 +247,18 @@ DLBUF_API int dlbuf_prepare_get_info(const struct dlbuf_prepare *plan,
  *
  * On other devices, out is a tensor of dlbuf on the plan's device, which the caller has not
  * acquired. Where the device acquires and releases by DLBUF_SYNC_FENCE, it waits for the
- * producers itself, whatever the deadline, and the call returns before the work is complete: the fence of the work is added
- * to the dma-bufs of the frame and of out, so that each acquire of out, on whatever device,
- * comes after it. If the work waits for a fence that ends with an error, the next acquire of
- * out tells it. On the others (DLBUF_SYNC_EVENT, DLBUF_SYNC_BLOCKS) the call waits, as on the
- * CPU; deadline_ns is for what is before the work of the call.
+ * producers itself, whatever the deadline. The call returns before the work is complete: the
+ * fence of the work is added to the dma-bufs of the frame and of out, so that each acquire of
+ * out, on any device, waits for it. If the work waits for a fence that ends with an error, the
+ * next acquire of out returns that. On the others (DLBUF_SYNC_EVENT, DLBUF_SYNC_BLOCKS) the
+ * call waits, as on the CPU; deadline_ns limits the wait for earlier work only.
  *
  * The lease of the frame fires when its pixels have been read. out is borrowed.
  *
  * frame's fds are borrowed. On failure the lease does not fire.
- * -EINVAL      a plan without a device; another kind of frame than the plan's; a tensor of
- *              another shape; index outside; on other devices than the CPU, fields of DLPack
- *              that reach beyond the tensor
+ * -EINVAL      the plan has no device; the frame is of another kind than the plan's; the
+ *              tensor has another shape; there is no image of that index; on other devices
+ *              than the CPU, DLPack's fields reach beyond the tensor
  * -EOPNOTSUPP  another dtype or device than the plan's; strides that overlap, or beyond 2^31
  *              values; values that are not aligned to their size; a tensor whose range of
  *              addresses, or on other devices of bytes of the dma-buf, overlaps that of a
@@ -245,15 +274,21 @@ DLBUF_API int dlbuf_prepare_frame(struct dlbuf_prepare *plan, const struct dlbuf
 				  uint64_t deadline_ns);
 
 /*
- * The same of a frame that was imported: its n tensors, a plane each, on the plan's device.
- * The orientation is that of the plan's frame.
- * They are the format's view PLANES; or WORDS, or else ROWS, if it has not that: RGB565 is
- * [H, W] of uint16. On the CPU they may be of any library that has DLPack: a decoder's
- * planes in plain memory. On other devices they are tensors of dlbuf that the caller has not
- * acquired, and their leases wait for the work.
+ * Prepares planes that you have as tensors, n of them, into image `index` of out: those of an
+ * imported frame, or on the CPU of any library that has DLPack, such as a decoder's planes in
+ * plain memory. The plan has the frame's size, format,
+ * colour and orientation. The planes are those of its
+ * visible picture.
  *
- * planes are borrowed. Tensors of dlbuf are acquired for reading and released, if the caller
- * has not acquired them; of others, the caller knows that the pixels are complete.
+ * Their shapes are those of the format's view PLANES; without that view, of WORDS (RGB565 is
+ * [H, W] of uint16), and without both, of ROWS: [H, bytes] of uint8, where a row of samples
+ * that share bytes begins with the group that has the first visible pixel. They are on the
+ * plan's device. On other devices than the CPU they are tensors of dlbuf that the caller has
+ * not acquired, and their leases wait for the work.
+ *
+ * planes and out are borrowed. Tensors of dlbuf are acquired for reading and released, if the
+ * caller has not acquired them; of others, the caller knows that the pixels are complete. out,
+ * index, deadline_ns and waiting are as in dlbuf_prepare_frame().
  * -EINVAL      not a tensor for each plane of the format; another shape than they have
  * -EOPNOTSUPP  another dtype; strides that are no rows; values that are not aligned to their
  *              size; a tensor of another device
@@ -266,10 +301,12 @@ DLBUF_API int dlbuf_prepare_tensors(struct dlbuf_prepare *plan,
 				    uint64_t deadline_ns);
 
 /*
- * The same without a plan: the device keeps the last four that were made so, until it is
- * closed, with the threads that their options ask for. Calls at the same time use a plan each.
- * For programs with more kinds of frames and options or more threads, and for other crops in
- * each frame, plans are cheaper. info may be NULL.
+ * Prepares a frame as dlbuf_prepare_frame(), without a plan of yours. The device makes one for
+ * the frame and opts, and keeps the last four that were made so, until it is closed, with the
+ * threads that their options ask for. Calls at the same time use a plan each. For programs with
+ * more kinds of frames and options or more threads, and for other crops in each frame, plans of
+ * your own are cheaper. *info is filled in as by dlbuf_prepare_get_info(); NULL: it is not.
+ * frame, opts and out are borrowed; the lease fires as in dlbuf_prepare_frame().
  * -EINVAL      dev or frame is NULL
  * -EOPNOTSUPP  as for dlbuf_prepare_create()
  * and the errors of dlbuf_prepare_create() and dlbuf_prepare_frame().
@@ -285,15 +322,15 @@ struct dlbuf_crop {
 };
 
 /*
- * Prepares several parts of a frame: image index + i of the tensor becomes crop i, by the
- * plan's options but for its own crop. For second models, which look at each detection of a
+ * Prepares several parts of a frame: image index + i of the tensor is crop i, prepared with
+ * the plan's other options. For second models, which look at each detection of a
  * first, and for tiles. The frame is imported and waited for once. All crops are checked
  * before one is written, but an image can be written before -ENOMEM. On a device 64 crops, or
  * those within 1 GiB of the tensor, are one piece of work; its tables are computed and loaded
  * by the call, which after a failure waits for the work before.
  *
  * infos may be NULL, or has room for n; infos[0].size is the size of each, and the others'
- * are set. After a failure what is in it means nothing. crops, infos, frame's fds and out are
+ * are set. After a failure infos are undefined. crops, infos, frame's fds and out are
  * borrowed; the lease fires once, and not on failure. Blocks as dlbuf_prepare_frame().
  * -EINVAL  no crops; a crop outside the picture; one whose result has another size than the
  *          tensor's images (a rule without width and height); fewer than index + n images; an
@@ -306,7 +343,9 @@ DLBUF_API int dlbuf_prepare_crops(struct dlbuf_prepare *plan, const struct dlbuf
 				  uint64_t deadline_ns, struct dlbuf_prepare_info infos[]);
 
 /*
- * The same of a frame that was imported, as dlbuf_prepare_tensors(): nplanes tensors.
+ * Prepares several parts of a picture whose planes you have as tensors: nplanes of them, as in
+ * dlbuf_prepare_tensors(). crops, n, out, index, infos and waiting are as in
+ * dlbuf_prepare_crops(). All arguments are borrowed.
  * -EINVAL  as for dlbuf_prepare_crops() and dlbuf_prepare_tensors()
  * and the errors of dlbuf_prepare_tensors().
  */

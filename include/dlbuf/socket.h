@@ -5,10 +5,14 @@
  * of the dma-bufs (SCM_RIGHTS). The receiver need not trust the sender: it checks
  * the whole message before it imports anything.
  *
- *	dlbuf_send(sock, &t, 1, NULL);			// one process
+ *	if (dlbuf_send(sock, &t, 1, NULL))
+ *		errx(1, "%s", dlbuf_last_error());
  *
- *	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];	// another
+ * The process at the other end:
+ *
+ *	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
  *	uint32_t n;
+ *
  *	if (dlbuf_recv(cpu, sock, NULL, t, &n, NULL))
  *		errx(1, "%s", dlbuf_last_error());
  *

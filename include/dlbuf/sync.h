@@ -2,8 +2,9 @@
 /*
  * Acquire and release: order your work with that of the other users of a dma-buf.
  *
- *	dlbuf_acquire(t, DLBUF_READ, stream, NULL);
- *	... work on the tensor, on `stream` ...
+ *	if (dlbuf_acquire(t, DLBUF_READ, stream, NULL))
+ *		errx(1, "%s", dlbuf_last_error());
+ *	work(&t->dl_tensor, stream);	// yours, submitted to `stream`; the CPU just works
  *	dlbuf_release(t, stream, NULL);
  *
  * Acquire waits for the fences of the dma-buf that conflict with the access (a

@@ -97,6 +97,14 @@ static const struct {
 #include "formats.h"
 };
 
+static const struct {
+	uint16_t row;
+	struct format_packed packed;
+} csi2[] = {
+#define P(r, letters, depth) { ROW_##r, { letters, depth } },
+#include "formats.h"
+};
+
 static const struct multi {
 	uint32_t code;
 	uint16_t name, row;
@@ -148,7 +156,7 @@ const char *format_reason(const struct format *f)
 	case PACKED:
 		return "its pixels share bytes";
 	case ENDIAN:
-		return "it is big-endian, and DLPack has native byte order only";
+		return "it is big-endian, and shown as bytes only";
 	case LINES:
 		return "lines of luma and of chroma take turns";
 	case UNDOCUMENTED:
@@ -184,6 +192,14 @@ const struct format_fields *format_fields(const struct format *f)
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 		if (&formats[fields[i].row] == f)
 			return &fields[i].fields;
+	return NULL;
+}
+
+const struct format_packed *format_packed(const struct format *f)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(csi2); i++)
+		if (&formats[csi2[i].row] == f)
+			return &csi2[i].packed;
 	return NULL;
 }
 

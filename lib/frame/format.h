@@ -39,6 +39,15 @@ struct format_fields {
 };
 
 /*
+ * Samples of MIPI CSI-2: a group has the high bytes of its samples, then their low bits, those of
+ * the first sample lowest.
+ */
+struct format_packed {
+	char letters[6];	/* as channels */
+	uint8_t depth;
+};
+
+/*
  * Finds a format; NULL: the code space has no such code. *alias: the modifier was part
  * of the code (libcamera's packed formats), and does not mean a tiled layout.
  */
@@ -57,6 +66,9 @@ bool format_is_mosaic(const struct format *format);
 
 /* The bit fields of the first plane; NULL: its values are whole elements, or not known. */
 const struct format_fields *format_fields(const struct format *format);
+
+/* NULL: its samples are not those of MIPI CSI-2. */
+const struct format_packed *format_packed(const struct format *format);
 
 /* The plane's channels in memory order, and how many there are. */
 const char *format_channels(const struct format *format, uint32_t plane,

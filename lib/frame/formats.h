@@ -12,6 +12,7 @@
  *	R, RD, RV: the same and a reason, for what is no tensor of its values
  *	W(row, letters, bits...)	a pixel's bit fields, from the highest bit of its word down
  *	WS(row, letters, bits...)	the same; the highest byte of the word is the first in memory
+ *	P(row, letters, depth)	samples of MIPI CSI-2: letters as channels, depth bits each
  *	M(v4l2, code, row)	V4L2's code for planes in buffers of their own
  *	L(libcamera, code, modifier, row)	where libcamera's code is not DRM's
  *	G(name, row)	GStreamer's name, and PipeWire's
@@ -48,6 +49,9 @@
 #endif
 #ifndef WS
 #define WS(...)
+#endif
+#ifndef P
+#define P(...)
 #endif
 #ifndef M
 #define M(...)
@@ -475,6 +479,15 @@ WS(V4L2_ARGB555X, "ARGB", 1, 5, 5, 5) WS(V4L2_RGB565X, "RGB", 5, 6, 5)
 WS(V4L2_Y16_BE, "Y", 16)
 #endif
 
+/* Samples of MIPI CSI-2 that share bytes. */
+P(V4L2_Y10P, "Y", 10) P(V4L2_Y12P, "Y", 12) P(V4L2_Y14P, "Y", 14)
+P(V4L2_SRGGB10P, "RG/GB", 10) P(V4L2_SBGGR10P, "BG/GR", 10)
+P(V4L2_SGBRG10P, "GB/RG", 10) P(V4L2_SGRBG10P, "GR/BG", 10)
+P(V4L2_SRGGB12P, "RG/GB", 12) P(V4L2_SBGGR12P, "BG/GR", 12)
+P(V4L2_SGBRG12P, "GB/RG", 12) P(V4L2_SGRBG12P, "GR/BG", 12)
+P(V4L2_SRGGB14P, "RG/GB", 14) P(V4L2_SBGGR14P, "BG/GR", 14)
+P(V4L2_SGBRG14P, "GB/RG", 14) P(V4L2_SGRBG14P, "GR/BG", 14)
+
 /* V4L2's codes for planes in buffers of their own. */
 M(NV12M, CC('N','M','1','2'), NV12)
 M(YUV420M, CC('Y','M','1','2'), YUV420)
@@ -602,6 +615,7 @@ A("bayer_rggb16le", V4L2_SRGGB16)
 #undef RV
 #undef W
 #undef WS
+#undef P
 #undef M
 #undef L
 #undef G

@@ -41,8 +41,8 @@ int frame_find_format(const struct dlbuf_frame *f, const struct format **out,
 			    "are possible, and 0", f->orientation, f->reserved);
 	*out = format_find(f->code, f->modifier, f->code_space, &alias);
 	if (!*out && f->code & 1u << 31)
-		return fail(-EOPNOTSUPP, "format %s is big-endian, DLPack has "
-			    "native byte order only",
+		return fail(-EOPNOTSUPP, "dlbuf does not know the big-endian "
+			    "format %s",
 			    code_text(f->code & ~(1u << 31)).s);
 	if (!*out)
 		return fail(-EINVAL, "%s has no format %s that dlbuf knows",
@@ -74,6 +74,7 @@ static int no_view(const struct format *f, enum dlbuf_view view)
 static int check_frame(const struct dlbuf_frame *f, enum dlbuf_view view,
 		       struct picture *p)
 {
+	const struct format_fields *fields;
 	const struct format *format;
 	uint32_t hsub, bits;
 	bool linear;
@@ -114,7 +115,9 @@ static int check_frame(const struct dlbuf_frame *f, enum dlbuf_view view,
 	bits = format->bits;
 	if (view == DLBUF_VIEW_WORDS)
 		bits *= p->format_planes[0].channels;
-	if (bits > NATIVE_BITS && view != DLBUF_VIEW_ROWS)
+	/* Words that begin with their highest byte are big-endian. */
+	fields = bits > NATIVE_BITS ? format_fields(format) : NULL;
+	if (bits > NATIVE_BITS && view != DLBUF_VIEW_ROWS && !(fields && fields->swapped))
 		return fail(-EOPNOTSUPP, "%s is little-endian, DLPack has "
 			    "native byte order only", format_name(format));
 	return 0;

@@ -24,15 +24,17 @@ static int no_pixels(const struct format *f, const char *why)
 	return fail(-EOPNOTSUPP, "format %s cannot be prepared: %s", format_name(f), why);
 }
 
-/* The components of the first plane: those of its words, if it has bit fields. */
+/* The components of the first plane: those of its words, if it has bit fields, or its samples. */
 static const char *first_letters(const struct format *f, uint32_t *n)
 {
 	const struct format_fields *fields = format_fields(f);
+	const struct format_packed *packed = format_packed(f);
+	const char *letters = fields ? fields->letters : packed ? packed->letters : NULL;
 
-	if (!fields)
+	if (!letters)
 		return format_channels(f, 0, n);
-	*n = (uint32_t)strlen(fields->letters);
-	return fields->letters;
+	*n = (uint32_t)strlen(letters);
+	return letters;
 }
 
 static void find_field(const struct format_fields *fields, char which, struct component *c)
@@ -179,16 +181,17 @@ static int find_matrix(uint8_t code, bool limited, bool yuv, struct source *s)
 static int find_words(const struct format *f, struct source *s)
 {
 	const struct format_fields *fields = format_fields(f);
+	const struct format_packed *packed = format_packed(f);
 
-	if (format_reason(f) && !fields)
+	if (format_reason(f) && !fields && !packed)
 		return no_pixels(f, f->reason == BITS ? no_colours : format_reason(f));
 	s->view = format_rows_view(f);
 	s->nplanes = format_planes(f, s->planes);
 	s->sample = f->bits == 8 ? SAMPLE_U8 : f->type != kDLFloat ? SAMPLE_U16 :
 		f->bits == 16 ? SAMPLE_F16 : SAMPLE_F32;
 	s->shift = f->shift;
-	s->mosaic = format_is_mosaic(f);
-	s->floats = s->mosaic || s->sample == SAMPLE_F16;
+	s->mosaic = packed ? !!strchr(packed->letters, '/') : format_is_mosaic(f);
+	s->floats = s->mosaic || packed || s->sample == SAMPLE_F16;
 	s->group.bytes = f->bits / 8;
 	s->group.negative = f->type == kDLInt;
 	s->group.swapped = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ && f->bits > 8;
@@ -202,7 +205,22 @@ static int find_words(const struct format *f, struct source *s)
 	} else if (s->group.negative) {
 		s->group.words = s->planes[0].channels;
 	}
+	if (packed) {
+		/* As few samples as end with a whole byte. */
+		s->packed.samples = packed->depth == 12 ? 2 : 4;
+		s->packed.bytes = s->packed.samples * packed->depth / 8;
+		s->packed.depth = packed->depth;
+	}
 	return 0;
+}
+
+int64_t prepare_row_bytes(const struct source *s, uint32_t i, int64_t n)
+{
+	const struct dlbuf_format_plane *f = &s->planes[i];
+
+	if (s->packed.samples)
+		return (n + s->packed.samples - 1) / s->packed.samples * s->packed.bytes;
+	return (n + f->hsub - 1) / f->hsub * f->channels * f->bits / 8;
 }
 
 static int find_mosaic(const struct format *f, const char *letters, const struct dlbuf_rect *crop,
@@ -219,9 +237,19 @@ static int find_mosaic(const struct format *f, const char *letters, const struct
 	/* rows.c makes rows of floats of it. */
 	for (uint8_t i = 0; i < 3; i++)
 		s->components[i] = (struct component){ .first = i, .step = 3, .hsub = 1, .vsub = 1,
-			.depth = f->depth };
+			.depth = s->packed.samples ? s->packed.depth : f->depth };
 	s->ncomponents = 3;
 	return 0;
+}
+
+/* One component, which is made of groups of bytes. */
+static void find_grey(struct source *s)
+{
+	s->components[0] = (struct component){ .step = 1, .hsub = 1, .vsub = 1,
+		.depth = s->packed.depth, .count = s->packed.samples };
+	s->ncomponents = 1;
+	s->group.words = s->packed.bytes;
+	s->group.values = s->packed.samples;
 }
 
 int prepare_source(const struct dlbuf_frame *frame, const struct dlbuf_colour *colour,
@@ -239,9 +267,15 @@ int prepare_source(const struct dlbuf_frame *frame, const struct dlbuf_colour *c
 	if (ret)
 		return ret;
 	letters = first_letters(f, &n);
+	if (s->packed.samples)
+		s->packed.skip = frame->crop.x % s->packed.samples;
 	if (s->mosaic) {
 		ret = find_mosaic(f, letters, &frame->crop, s);
 		return ret ? ret : find_matrix(code, limited, false, s);
+	}
+	if (s->packed.samples) {
+		find_grey(s);
+		return find_matrix(code, limited, false, s);
 	}
 	if (letters[0] == 'C')
 		return no_pixels(f, "its values are indices of a palette");

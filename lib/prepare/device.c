@@ -80,6 +80,8 @@ static const char *left_to_cpu(const struct source *s)
 {
 	if (s->mosaic)
 		return "mosaics";
+	if (s->packed.samples)
+		return "samples that share bytes";
 	if (s->sample >= SAMPLE_F16)
 		return "floats";
 	if (!s->group.words || has_fields(s))

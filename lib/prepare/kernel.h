@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The kernel that runs a plan of program.h, for backends whose languages are like C. Each
- * includes this file with a PROGRAM() of its own, which makes code or a string of it. So there
- * are no directives within, and before it stand
+ * includes this file with a PROGRAM() of its own, which makes code or a string of it. So it has
+ * no preprocessor directives. The includer defines:
  *
  *	uchar, ushort, uint		of 8, 16 and 32 bits
  *	KERNEL, FUNCTION		qualifiers of the kernel, and of what it calls

@@ -24,7 +24,7 @@
 #define KNOWN_FLAGS (DLBUF_PREPARE_NHWC | DLBUF_PREPARE_TOP_LEFT | DLBUF_PREPARE_NO_ENLARGE | \
 		     DLBUF_PREPARE_FLIP_X | DLBUF_PREPARE_FLIP_Y | DLBUF_PREPARE_CUT_ROUND)
 
-/* A number with as many digits as tell it from others; whole ones with all. */
+/* Prints a number with the fewest digits, 10 or more, that read back as the same double. */
 static struct number {
 	char s[32];
 } number(double x)

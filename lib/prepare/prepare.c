@@ -217,7 +217,7 @@ static int check_overlap(const struct dlbuf_prepare *p, const struct pixels *px,
 		const struct dlbuf_format_plane *f = &s->planes[i];
 		uintptr_t a = (uintptr_t)px->planes[i] + px->moves[i], b;
 
-		b = a + (uintptr_t)((s->width + f->hsub - 1) / f->hsub) * f->channels * f->bits / 8;
+		b = a + (uintptr_t)prepare_row_bytes(s, i, (int64_t)s->packed.skip + s->width);
 		cover(px->pitches[i], (s->height + f->vsub - 1) / f->vsub, &a, &b);
 		if (a < high && low < b)
 			return fail(-EOPNOTSUPP, "the tensor overlaps plane %u of the frame", i);
@@ -228,7 +228,7 @@ static int check_overlap(const struct dlbuf_prepare *p, const struct pixels *px,
 /* No picture has more bytes between its first and its last row. */
 #define MOST (INTPTR_MAX / 2)
 
-/* skip: pixels before those of the visible picture, in rows of bytes. */
+/* skip: pixels, of whole groups, before those of the visible picture, in rows of bytes. */
 static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersioned *dl, uint32_t i,
 		      uint32_t skip, struct pixels *px)
 {
@@ -239,6 +239,7 @@ static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 	int64_t rows = (s->height + f->vsub - 1) / f->vsub;
 	int64_t columns = (s->width + f->hsub - 1) / f->hsub, step;
 	bool bytes = s->view == DLBUF_VIEW_ROWS;
+	int64_t least = prepare_row_bytes(s, i, (int64_t)skip + s->packed.skip + s->width);
 	int ndim = f->channels > 1 && !bytes ? 3 : 2;
 
 	if (!dl)
@@ -257,8 +258,10 @@ static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 	if (!t->shape || !t->data)
 		return fail(-EINVAL, "the %s of plane %u is NULL", t->shape ? "data" : "shape", i);
 	/* Rows of bytes may have their padding. */
-	if (t->ndim != ndim || t->shape[0] != rows ||
-	    (bytes ? t->shape[1] < (skip + columns) * f->channels : t->shape[1] != columns) ||
+	if (bytes && (t->ndim != ndim || t->shape[0] != rows || t->shape[1] < least))
+		return fail(-EINVAL, "plane %u of %s has another shape than %lld rows of %lld bytes "
+			    "or more", i, name, (long long)rows, (long long)least);
+	if (t->ndim != ndim || t->shape[0] != rows || (!bytes && t->shape[1] != columns) ||
 	    (ndim == 3 && t->shape[2] != f->channels))
 		return fail(-EINVAL, "plane %u of %s has another shape than %lld x %lld values "
 			    "of %u", i, name, (long long)rows, (long long)columns, f->channels);
@@ -270,7 +273,7 @@ static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 	if (check_aligned(p, t, "a plane"))
 		return -EOPNOTSUPP;
 	px->planes[i] = (const char *)((uintptr_t)t->data + (uintptr_t)t->byte_offset +
-				       (size_t)skip * f->channels);
+				       (size_t)prepare_row_bytes(s, i, skip));
 	if (__builtin_mul_overflow(step, f->bits / 8, &px->pitches[i]) ||
 	    __builtin_mul_overflow(px->pitches[i], rows, &step) || step > MOST || step < -MOST)
 		return fail(-EOVERFLOW, "the rows of plane %u are too far apart", i);
@@ -523,15 +526,15 @@ static int check_kind(const struct dlbuf_prepare *p, const struct dlbuf_frame *f
 		    what, f->width, f->height, code_text(f->code).s);
 }
 
-/* An import shows rows of bytes whole, so their columns are cropped here. The crop is the plan's. */
-static uint32_t show_rows(struct dlbuf_frame *f)
+/* View ROWS has whole rows, so the columns are cropped here, by the plan's crop. */
+static uint32_t show_rows(struct dlbuf_frame *f, uint32_t samples)
 {
 	struct dlbuf_rect all = { 0 };
 
 	if (frame_crop(f, &all))
 		return 0;
 	f->crop = (struct dlbuf_rect){ 0, all.y, f->width, all.height };
-	return all.x;
+	return samples ? all.x - all.x % samples : all.x;
 }
 
 static int prepare_batch(struct dlbuf_prepare *p, const struct dlbuf_frame *frame,
@@ -560,7 +563,7 @@ static int prepare_batch(struct dlbuf_prepare *p, const struct dlbuf_frame *fram
 		f.release = NULL;
 	import.view = p->source.view;
 	if (p->source.view == DLBUF_VIEW_ROWS)
-		b->skip = show_rows(&f);
+		b->skip = show_rows(&f, p->source.packed.samples);
 	ret = dlbuf_import_frame(p->dev, &f, &import, tensors, &n);
 	if (ret)
 		return ret;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A plan: what to compute for each frame. plan.c makes it from the options, geometry.c the
- * places of the samples, colour.c the matrix; rows.c runs it on the CPU, threads.c on several.
+ * A plan: what to compute for each frame. plan.c makes it from the options, axis.c finds the
+ * samples and weights of each output, colour.c the matrix; rows.c runs it on the CPU, threads.c
+ * on several, device.c on a device.
  */
 #ifndef DLBUF_LIB_PREPARE_H
 #define DLBUF_LIB_PREPARE_H
@@ -60,6 +61,11 @@ struct source {
 		bool negative;		/* two's complement: the middle of the range is 0 */
 		uint16_t turn;		/* of HSV: so many steps of the hue; 0: another format */
 	} group;
+	/* Samples of MIPI CSI-2, in groups of so many; 0: another format. */
+	struct {
+		uint8_t samples, bytes, depth;
+		uint8_t skip;		/* samples of the first group before the visible picture */
+	} packed;
 	enum dlbuf_view view;		/* of the tensors */
 	char pattern[4];		/* of a mosaic: row 0, row 1 */
 	uint32_t width, height;		/* the visible picture, pixels */
@@ -157,6 +163,9 @@ bool prepare_same_buffer(const struct buffer_id *a, const struct buffer_id *b);
  * are the frame's. */
 int prepare_source(const struct dlbuf_frame *frame, const struct dlbuf_colour *colour,
 		   bool grey, struct source *out);
+
+/* Bytes of n pixels of a row of plane i, and of all that share bytes with them. */
+int64_t prepare_row_bytes(const struct source *s, uint32_t i, int64_t n);
 
 /* Finds where a chroma sample is in its pixels: 0 in the middle, 1 on the first, -1 on the last. */
 void prepare_site(const struct dlbuf_frame *frame, const struct dlbuf_colour *colour,

@@ -205,6 +205,25 @@ int prepare_scratch(struct dlbuf_prepare *p)
 	return 0;
 }
 
+static uint32_t word_at(const uint8_t *at, uint32_t bytes, bool swapped)
+{
+	uint32_t word = 0;
+
+	for (uint32_t i = 0; i < bytes; i++)
+		word |= (uint32_t)at[i] << 8 * (swapped ? bytes - 1 - i : i);
+	return word;
+}
+
+/* Sample x of MIPI's groups. */
+static uint32_t packed_at(const struct source *s, const uint8_t *groups, uint64_t x)
+{
+	uint32_t n = s->packed.samples, i = x % n, low = s->packed.depth - 8;
+	const uint8_t *group = groups + x / n * s->packed.bytes;
+	uint32_t rest = word_at(group + n, s->packed.bytes - n, false) >> i * low;
+
+	return (uint32_t)group[i] << low | (rest & ((1u << low) - 1));
+}
+
 /* Row or column j of a mosaic, mirrored at its borders, which keeps the pattern. */
 static int64_t mirror(int64_t j, int64_t n)
 {
@@ -240,7 +259,10 @@ static void demosaic(const struct dlbuf_prepare *p, float *dst, const char *data
 					if ((dx != 0) + (dy != 0) != pass || (pass && which == here) ||
 					    (pass == 2 && which == 'G'))
 						continue;
-					if (value == 1)
+					if (s->packed.samples)
+						v = packed_at(s, (const uint8_t *)data + my * pitch,
+							      s->packed.skip + mx);
+					else if (value == 1)
 						v = *(const uint8_t *)at;
 					else
 						memcpy(&v, at, 2);
@@ -252,15 +274,6 @@ static void demosaic(const struct dlbuf_prepare *p, float *dst, const char *data
 		for (int c = 0; c < 3; c++)
 			dst[i * 3 + c] = count[c] ? sum[c] / count[c] : 0;
 	}
-}
-
-static uint32_t word_at(const uint8_t *at, uint32_t bytes, bool swapped)
-{
-	uint32_t word = 0;
-
-	for (uint32_t i = 0; i < bytes; i++)
-		word |= (uint32_t)at[i] << 8 * (swapped ? bytes - 1 - i : i);
-	return word;
 }
 
 /* H, S and V of 8 bits to R, G and B of 0 to 255. */
@@ -290,15 +303,16 @@ static void unpack(const struct dlbuf_prepare *p, uint32_t plane, float *dst,
 
 	for (const struct component *c = s->components; c < s->components + s->ncomponents; c++) {
 		uint32_t mask = (1u << c->depth) - 1, flip = s->group.negative ? mask / 2 + 1 : 0;
-		int64_t at = c->first + (int64_t)first * s->group.values - r->begin;
+		int64_t at = c->first + (int64_t)first * s->group.values - s->packed.skip - r->begin;
 
 		for (uint32_t i = 0; i < n * c->count && c->plane == plane; i++, at += c->step) {
 			const uint8_t *word = groups + (i / c->count * s->group.words +
 							c->at[i % c->count]) * (size_t)bytes;
 
-			if (at >= 0 && at < r->n)
-				dst[at] = (float)((word_at(word, bytes, s->group.swapped) >> c->shift &
-						   mask) ^ flip);
+			if (at < 0 || at >= r->n)
+				continue;
+			dst[at] = (float)(s->packed.samples ? packed_at(s, groups, i) :
+					  (word_at(word, bytes, s->group.swapped) >> c->shift & mask) ^ flip);
 		}
 	}
 	if (s->group.turn)
@@ -360,8 +374,8 @@ static const void *fetch(const struct dlbuf_prepare *p, const struct band *b, ui
 	if (p->source.mosaic) {
 		demosaic(p, (float *)dst, data, pitch, row);
 	} else if (p->source.group.words) {
-		uint32_t values = p->source.group.values, first = r->begin / values;
-		uint32_t n = (r->begin + r->n + values - 1) / values - first;
+		uint32_t values = p->source.group.values, begin = r->begin + p->source.packed.skip;
+		uint32_t first = begin / values, n = (begin + r->n + values - 1) / values - first;
 		size_t bytes = (size_t)p->source.group.words * p->source.group.bytes;
 
 		memcpy(b->fetched, (const char *)data + row * pitch + first * bytes, n * bytes);

@@ -13,9 +13,9 @@ from typing import Any
 from ._errors import InvalidError, UnsupportedError
 from ._prepare import PRESETS, pair
 
-# Options; those that depend on the size of the picture; and the options that are nearest to
-# these, for options that replace a part of them.
-_Read = tuple[dict[str, Any], "Sizes", dict[str, Any]]
+# Options; those of the size, or a function that finds them for a picture; and the options that
+# are nearest to these, for options that replace a part of them.
+_Read = tuple[dict[str, Any], "Sizes | dict[str, Any]", dict[str, Any]]
 Sizes = Callable[[int, int], dict[str, Any]]
 _Scale = Callable[[float, float], tuple[int, int]]
 _EINVAL, _EOPNOTSUPP = 22, 95
@@ -112,6 +112,17 @@ def _within(width: int, height: int) -> _Scale:
     return scale
 
 
+def _nearest(width: int, height: int, keep: bool, factor: int) -> _Scale:
+    """get_resize_output_image_size() of DPT: multiples of factor; with keep the picture's aspect,
+    by the one of both scales that is nearer to 1."""
+    def scale(w: float, h: float) -> tuple[int, int]:
+        wide, high = width / w, height / h
+        if keep:
+            wide = high = wide if abs(1 - wide) < abs(1 - high) else high
+        return round(wide * w / factor) * factor, round(high * h / factor) * factor
+    return scale
+
+
 def _pixels(least: int, most: int, factor: int) -> _Scale:
     """smart_resize() of transformers."""
     def scale(w: float, h: float) -> tuple[int, int]:
@@ -150,6 +161,11 @@ _KNOWN = {
     "CLIP": _of_class(3, "clip", _SHORT, 224), "ChineseCLIP": _of_class(3, "clip", _SHORT, 224),
     "Bit": _of_class(3, "clip", _SHORT, 224),
     "MobileNetV1": _of_class(2, "siglip", {"shortest_edge": 256}, 224),
+    "MobileNetV2": _of_class(2, "siglip", {"shortest_edge": 256}, 224),
+    "OwlViT": _of_class(3, "clip", 768, 768, False), "Segformer": _of_class(2, "imagenet", 512),
+    "Detr": _of_class(2, "imagenet", {"shortest_edge": 800, "longest_edge": 1333}, do_pad=True),
+    "RTDetr": _of_class(2, "imagenet", {"height": 640, "width": 640}, do_normalize=False),
+    "DPT": _of_class(3, "siglip", 384, keep_aspect_ratio=False, ensure_multiple_of=1),
     "Siglip": _of_class(3, "siglip", {"height": 224, "width": 224}),
     "ConvNext": _of_class(3, "siglip", {"shortest_edge": 384}, crop_pct=224 / 256),
     "EfficientNet": _of_class(3, "siglip", 346, 289, False, rescale_offset=False,
@@ -157,8 +173,10 @@ _KNOWN = {
     "Qwen2VL": _of_class(3, "clip", {"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 1280},
                          patch_size=14, temporal_patch_size=2, merge_size=2)}
 # Steps that these classes do not have.
-_WITHOUT = {"ConvNext": ("do_pad", "pad_size"), "EfficientNet": ("do_pad", "pad_size"),
-            "Qwen2VL": ("do_pad", "pad_size", "do_center_crop", "crop_size")}
+_CUTS, _BARS = ("do_center_crop", "crop_size"), ("do_pad", "pad_size")
+_WITHOUT = {"ConvNext": _BARS, "EfficientNet": _BARS, "MobileNetV2": _BARS,
+            "Qwen2VL": _BARS + _CUTS, "Segformer": _BARS + _CUTS,
+            "DPT": ("pad_size", *_CUTS), "Detr": _CUTS, "RTDetr": _CUTS}
 # Keys that change no pixels of a colour picture. Whatever data_format says, the classes make
 # [C, H, W] of a file.
 _OF_NO_PIXEL = {
@@ -166,6 +184,8 @@ _OF_NO_PIXEL = {
     "data_format", "input_data_format", "return_tensors", "device", "disable_grouping",
     "image_seq_length", "model_input_names", "transformers_version",
     "_valid_processor_keys"}
+_OF_LABELS = {"do_reduce_labels", "reduce_labels", "format", "do_convert_annotations",
+              "return_segmentation_masks", "masks_path"}
 _RESAMPLE = {0: "nearest", 1: "lanczos3", 2: "triangle", 3: "cubic"}
 
 
@@ -180,15 +200,39 @@ class _Transformers:
                           said.get("feature_extractor_type"),
                           "known are " + ", ".join(sorted(_KNOWN)))
         self.left = _KNOWN[kind] | said
-        for key in _WITHOUT.get(kind, ()):
+        without = _WITHOUT.get(kind, ())
+        # transformers demands it of all classes.
+        if "crop_size" in without and self.left.get("do_center_crop"):
+            if self.need("crop_size", "do_center_crop") is None:
+                raise _cannot("crop_size", None, "do_center_crop needs one")
+        if "Detr" in kind and said.get("format", "") is None:
+            raise _cannot("format", None, "transformers takes the name of a format only")
+        # Names of earlier versions.
+        if kind == "OwlViT" and "rescale" in self.left:
+            self.left["do_rescale"] = self.take("rescale")
+        if kind == "Detr":
+            self.old_detr(said)
+        for key in without:
             self.take(key)
         self.square = self.take("default_to_square")
         self.cut: tuple[int, int] | None = None
         self.padded: tuple[int, int] | None = None
+        self.divisor: int | None = None
         self.rule: dict[str, Any] = {}
 
     def take(self, key: str, default: Any = None) -> Any:
         return self.left.pop(key, default)
+
+    # DETR's size and bars by the names of earlier versions.
+    def old_detr(self, said: dict[str, Any]) -> None:
+        padded, longest = self.take("pad_and_return_pixel_mask", True), self.take("max_size", 1333)
+        if "do_pad" not in said:
+            self.left["do_pad"] = padded
+        size = self.left["size"]
+        if size is None:
+            self.left["size"] = _KNOWN["Detr"]["size"]
+        elif _positive(size):
+            self.left["size"] = {"shortest_edge": size, "longest_edge": longest}
 
     def need(self, key: str, of: str) -> Any:
         if key not in self.left:
@@ -219,7 +263,8 @@ class _Transformers:
         """The size of the scaled picture."""
         if not self.take("do_resize", True):
             for key in ("size", "resample", "crop_pct", "min_pixels", "max_pixels",
-                        "patch_size", "temporal_patch_size", "merge_size"):
+                        "patch_size", "temporal_patch_size", "merge_size",
+                        "keep_aspect_ratio", "ensure_multiple_of"):
                 self.take(key)
             return lambda w, h: (int(w), int(h))
         value, to = self.take("size"), self.to
@@ -253,6 +298,10 @@ class _Transformers:
                 self.cut = edge, edge
                 sides = {"shortest_edge": int(edge / pct)}
         names, old = set(sides), self.cut or self.padded
+        if self.kind == "DPT":
+            return self.dpt(value, sides)
+        if self.kind in ("Detr", "RTDetr") and names == {"shortest_edge"}:
+            raise _cannot("size", value, "it needs a longest_edge, too")
         if names in ({"height", "width"}, {"max_height", "max_width"}):
             wide, high = (n for _, n in sorted(sides.items(), reverse=True))
             if to:
@@ -272,6 +321,19 @@ class _Transformers:
             return _both(*edges) if edges[1:] else _shortest(*edges)
         raise _cannot("size", value, "sizes are height and width, shortest_edge, "
                       "shortest_edge and longest_edge, or max_height and max_width")
+
+    # DPT's sizes are near to what they say.
+    def dpt(self, value: Any, sides: dict[str, int]) -> _Scale:
+        keep, factor = self.take("keep_aspect_ratio"), self.take("ensure_multiple_of")
+        if set(sides) != {"height", "width"}:
+            raise _cannot("size", value, "it needs a height and a width")
+        if not _positive(factor):
+            raise _cannot("ensure_multiple_of", factor, "it needs a positive number")
+        width, height = self.to or (sides["width"], sides["height"])
+        # Without an aspect to keep, whole multiples are the same for each picture.
+        whole = not keep and not width % factor and not height % factor
+        self.rule = {"scaled" if whole else "size": (width, height)}
+        return _nearest(width, height, bool(keep), factor)
 
     def filter(self) -> str:
         if not self.left.get("do_resize", True):
@@ -300,20 +362,31 @@ class _Transformers:
                 stds = tuple(u * s for u, s in zip(stds, _three("image_std", std)))
         options |= {"mean": means, "std": stds}
 
+    def bars(self, key: str, value: Any, options: dict[str, Any]) -> tuple[float, ...]:
+        """The colour of bars that are 0 after the normalisation."""
+        pad = tuple(m / options["scale"] for m in options["mean"])
+        if self.cut or not all(0 <= p <= 255 for p in pad):
+            raise _cannot(key, value, "with do_center_crop, or for an image_mean outside of 0 "
+                          "to 255")
+        return pad
+
     def read(self) -> _Read:
         options: dict[str, Any] = {"filter": self.filter()}
         self.values(options)
         if self.take("do_center_crop"):
             self.cut = self.square_of("crop_size", "do_center_crop")
         self.take("crop_size")
-        if self.take("do_pad") and self.left.get("pad_size") is not None:
-            # Bars of 0 after the normalisation.
-            pad = tuple(m / options["scale"] for m in options["mean"])
-            if self.cut or not all(0 <= p <= 255 for p in pad):
-                raise _cannot("pad_size", self.left["pad_size"], "with do_center_crop, or for an "
-                              "image_mean outside of 0 to 255")
+        divisor = self.take("size_divisor") if self.kind == "DPT" else None
+        padded = self.take("do_pad")
+        if padded and divisor is not None:
+            if not _positive(divisor):
+                raise _cannot("size_divisor", divisor, "it needs a positive number")
+            options["pad"] = self.bars("size_divisor", divisor, options)
+            self.divisor = divisor
+        if padded and self.left.get("pad_size") is not None:
+            options |= {"anchor": "top-left",
+                        "pad": self.bars("pad_size", self.left["pad_size"], options)}
             self.padded = self.square_of("pad_size", "do_pad")
-            options |= {"anchor": "top-left", "pad": pad}
         self.take("pad_size")
         scale = self.scale()
         parts: Any = self.left.get("auto_map")
@@ -321,7 +394,7 @@ class _Transformers:
             self.take("auto_map")
         for key, value in self.left.items():
             # A step that is not done changes nothing.
-            if key not in _OF_NO_PIXEL and value is not None and not (
+            if key not in _OF_NO_PIXEL | _OF_LABELS and value is not None and not (
                     str(key).startswith("do_") and not value):
                 raise _cannot(key, value, "the key is not known, and may change pixels")
         size = self.to or self.cut or self.padded
@@ -330,9 +403,16 @@ class _Transformers:
             rule = {"fit": "crop", "size": size, "crop_pct": max(size) / self.rule["shortest"]}
         elif "scaled" in rule and size in (None, rule["scaled"]):
             rule = {"size": rule["scaled"], "fit": "stretch"}
+        if set(self.rule) == {"shortest"} and self.cut and max(size or ()) <= self.rule["shortest"]:
+            return options, self.rule | {"size": size}, rule
+        if "scaled" in self.rule and not self.divisor or self.kind == "Qwen2VL" and self.to:
+            return options, self._fit(scale(1, 1), size or scale(1, 1)), rule
         return options, lambda w, h: self._fit(scale(w, h), size), rule
 
     def _fit(self, scaled: tuple[int, int], size: tuple[int, int] | None) -> dict[str, Any]:
+        if self.divisor and not size:
+            width, height = (-(-n // self.divisor) * self.divisor for n in scaled)
+            size = width, height
         for n, s in zip(scaled, size or scaled):
             if self.padded and n > s:
                 raise InvalidError(_EINVAL, f"pad_size={size}: the picture of {scaled} pixels "
@@ -389,17 +469,16 @@ def _timm(said: dict[str, Any], to: tuple[int, int] | None) -> _Read:
         raise _cannot("crop_pct", pct, "it needs a number above 0")
     edges = math.floor(width / pct), math.floor(height / pct)
 
-    def sizes(w: float, h: float) -> dict[str, Any]:
-        if mode == "squash":
-            scaled = edges
-        elif mode == "center" and width == height:
-            scaled = _shortest(edges[0])(w, h)
-        else:
-            ratios = w / edges[0], h / edges[1]
-            ratio = min(ratios) if mode == "center" else max(ratios)
-            scaled = round(w / ratio), round(h / ratio)
-        return {"scaled": scaled, "size": (width, height)}
+    def find(w: float, h: float) -> dict[str, Any]:
+        ratios = w / edges[0], h / edges[1]
+        ratio = min(ratios) if mode == "center" else max(ratios)
+        return {"scaled": (round(w / ratio), round(h / ratio)), "size": (width, height)}
 
+    sizes: Sizes | dict[str, Any] = find
+    if mode == "squash":
+        sizes = {"scaled": edges, "size": (width, height)}
+    elif mode == "center" and width == height:
+        sizes = {"shortest": edges[0], "size": (width, height)}
     # With a fit where that is the same.
     rule: dict[str, Any] = {"size": (width, height)}
     if mode == "squash":

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib
 import math
 import os
+import re
 import struct
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -20,8 +21,8 @@ from ._consumers import from_dlpack
 from ._dlbuf import Device, Tensor
 from ._errors import AccessError, Error, InvalidError, UnsupportedError
 from ._frames import frame_args
-from ._producers import find_format, integers, nearest
-from ._types import Colour, DLDeviceType, DType, View, device_name
+from ._producers import find_format, formats, integers, nearest
+from ._types import Colour, DLDeviceType, DType, FormatInfo, View, device_name
 
 _T = TypeVar("_T")
 _EACCES, _EINVAL, _EOPNOTSUPP = 13, 22, 95
@@ -340,6 +341,15 @@ def _over(base: dict[str, Any], given: dict[str, Any], sized: bool = True) -> di
     return base | given
 
 
+def _any_size(sizes: Callable[[int, int], dict[str, Any]]) -> dict[str, Any]:
+    """What sizes() could return, to check the other options before there is a picture."""
+    try:
+        found = sizes(512, 512)
+    except Error:
+        found = {"size": 1}     # the picture does not fit
+    return found | {"scaled": 1}
+
+
 def _merged(preset: str | None, options: dict[str, Any]) -> dict[str, Any]:
     """The options given, over those of a preset; checks the names."""
     unknown = [n for n in options if n not in PrepareOptions.__annotations__]
@@ -357,6 +367,28 @@ def _merged(preset: str | None, options: dict[str, Any]) -> dict[str, Any]:
 
 # (size, planes, crop, view, flags and times, colour), as frame_args() makes it
 _Kind = tuple[Any, ...]
+
+
+def _check_dtype(format: str, info: FormatInfo, dtype: str) -> None:
+    """Refuses planes of another dtype, with the format that has it."""
+    if dtype == info.dtype:
+        return
+    shape = [p[:1] + p[2:] for p in info.planes]
+    same = [f for f in formats() if f.dtype == dtype and f.channels == info.channels and
+            [p[:1] + p[2:] for p in f.planes] == shape]
+    # Of several the one whose values have all bits.
+    name = next((f.drm_name or f.v4l2_name for f in
+                 sorted(same, key=lambda f: (-f.depth, not f.drm_name))), None)
+    raise UnsupportedError(_EOPNOTSUPP, f"format={format!r} has planes of {info.dtype}, and the "
+                           f"first one is {dtype}" + (f': say format="{name}"' if name else ""))
+
+
+def _columns(info: FormatInfo, row: int) -> int:
+    """The pixels of a row of bytes, all of which are pixels."""
+    packed = re.search("(10|12|14)P$", info.v4l2_name or "")
+    bits = int(packed[1]) if packed else 16
+    group = 1 if bits == 16 else 2 if bits == 12 else 4     # samples that share bytes
+    return row // (bits * group // 8) * group
 
 
 def _kind_of(tensors: tuple[Tensor, ...], format: str | None) -> _Kind:
@@ -391,9 +423,13 @@ def _kind_of(tensors: tuple[Tensor, ...], format: str | None) -> _Kind:
                      "rows and columns")
     first = info.planes[0]
     if len(shape) == 3 and 1 < first.channels != shape[2]:
+        group = f", a column for {first.hsub} pixels" if first.hsub > 1 else ""
         raise refuse(f"format={format!r}: the first plane is of the shape {shape}, not [rows, "
-                     f"columns, {first.channels}], a column for {first.hsub} pixels")
-    size = (shape[1] * first.hsub, shape[0] * first.vsub, code, int(space), 0)
+                     f"columns, {first.channels}]{group}")
+    _check_dtype(format, info, tensors[0].dtype)
+    rows = View.ROWS in info.views and not {View.PLANES, View.WORDS} & set(info.views)
+    width = _columns(info, shape[1]) if rows else shape[1] * first.hsub
+    size = (width, shape[0] * first.vsub, code, int(space), 0)
     # A frame's planes keep its colour, also as another format.
     colour = frame_args(record)[-1] if record else bytes(Colour()) + bytes(2)
     return size, ((-1, 0, 0, 0),) * len(tensors), (0,) * 4, 0, (0,) * 6, colour
@@ -608,7 +644,8 @@ class Preparer:
         self._device = None if device in ("cpu", "cpu:0") else device
         # Options that depend on the size of the picture, which it is called with.
         self._sizes = sizes
-        self._parsed = None if sizes else _parse(options)
+        parsed = _parse(_any_size(sizes) | options if sizes else options)
+        self._parsed = None if sizes else parsed
         self._plans: dict[Any, _Plan] = {}
 
     @classmethod
@@ -645,9 +682,11 @@ class Preparer:
         given = _merged(None, dict(options))
         found = load_config(config)
         base, read, rule = read_config(found, given)
-        sizes: Callable[[int, int], dict[str, Any]] | None = read
+        sizes = None if isinstance(read, dict) else read
         if set(given) & _OF_SIZE:
             base, sizes = base | rule, None
+        elif isinstance(read, dict):
+            base |= read
         self = cls.__new__(cls)
         self._setup(_over(base, given, not sizes), sizes, found)
         return self
@@ -678,7 +717,8 @@ class Preparer:
         from ._models import read_config
         vars(self).update(state)
         options, config = self._options, self._config
-        self._setup(options, read_config(config, options)[1] if config else None, config)
+        read = read_config(config, options)[1] if config else None
+        self._setup(options, None if isinstance(read, dict) else read, config)
 
     def __repr__(self) -> str:
         said = ", ".join([repr(self._config)] * bool(self._config) +
@@ -725,7 +765,8 @@ class Preparer:
         NumPy arrays of a decoder, [H, W] or [H, W, C] each, with format as in
         find_format(): "NV12", "RGB". Tensors of a frame keep its colour; arrays have none,
         and the option colour says it. Formats without planes of values are words: "RGB565"
-        is [H, W] of uint16. What is on another device than the option device is imported
+        is [H, W] of uint16; or rows of bytes without padding: "SBGGR10P" is
+        [H, W * 5 / 4] of uint8. What is on another device than the option device is imported
         there, also out: it is then memory of a dma-buf.
 
         out: a Tensor or any writable array that has DLPack, of the shape [N, C, H, W]
@@ -792,7 +833,9 @@ class Preparer:
         crops: a sequence or array of (x, y, width, height), each in place of the option
         crop: tiles(), or what a first model has found; map_to_frame() gives the corners
         of these, (x0, y0, x1, y1). Crop i is the image index + i. The rest is as in a
-        call with one frame: size, or the crops' equal sizes, make images of one size.
+        call with one frame: size, or the crops' equal sizes, make images of one size. By a
+        file's rule that looks at the picture, such as DETR's two edges, each crop has a plan
+        of its own, which costs more than the plan of all.
 
         Raises what the call raises, and InvalidError for no crops, and for one that is
         outside of the picture.

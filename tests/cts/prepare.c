@@ -231,14 +231,16 @@ static void cropped_frames(void *arg)
 	static const struct {
 		uint32_t code;
 		enum dlbuf_code_space space;
-		uint32_t nplanes;
+		uint32_t nplanes, later;	/* pixels that the crop begins later */
 	} rows[] = {
-		{ DLBUF_FOURCC('N', 'V', '1', '2'), DLBUF_CODE_DRM, 2 },
-		{ DLBUF_FOURCC('R', 'G', '1', '6'), DLBUF_CODE_DRM, 1 },
-		{ DLBUF_FOURCC('R', '5', 'A', '8'), DLBUF_CODE_DRM, 2 },
-		{ DLBUF_FOURCC('R', 'G', 'B', 'R'), DLBUF_CODE_V4L2, 1 },
-		{ DLBUF_FOURCC('B', 'G', 'R', 'H'), DLBUF_CODE_V4L2, 1 },
-		{ DLBUF_FOURCC('Y', '1', '6', ' ') | 1u << 31, DLBUF_CODE_V4L2, 1 },
+		{ DLBUF_FOURCC('N', 'V', '1', '2'), DLBUF_CODE_DRM, 2, 0 },
+		{ DLBUF_FOURCC('R', 'G', '1', '6'), DLBUF_CODE_DRM, 1, 0 },
+		{ DLBUF_FOURCC('R', '5', 'A', '8'), DLBUF_CODE_DRM, 2, 0 },
+		{ DLBUF_FOURCC('R', 'G', 'B', 'R'), DLBUF_CODE_V4L2, 1, 0 },
+		{ DLBUF_FOURCC('B', 'G', 'R', 'H'), DLBUF_CODE_V4L2, 1, 0 },
+		{ DLBUF_FOURCC('Y', '1', '6', ' ') | 1u << 31, DLBUF_CODE_V4L2, 1, 0 },
+		{ DLBUF_FOURCC('Y', '1', '0', 'P'), DLBUF_CODE_V4L2, 1, 3 },
+		{ DLBUF_FOURCC('Y', '1', '2', 'P'), DLBUF_CODE_V4L2, 1, 1 },
 	}, *row;
 	static const struct dlbuf_rect rects[] = { { 0, 2, 16, 4 }, { 4, 0, 8, 8 }, { 12, 2, 4, 6 } };
 	static float got[2][IMAGE];
@@ -248,23 +250,25 @@ static void cropped_frames(void *arg)
 
 	scene_open(&s);
 	for (size_t i = 0; i < ARRAY_SIZE(rows) * ARRAY_SIZE(rects); i++) {
-		const struct dlbuf_rect *r = &rects[i % ARRAY_SIZE(rects)];
+		struct dlbuf_rect r = rects[i % ARRAY_SIZE(rects)];
 		struct dlbuf_frame f;
 		int ret = 0;
 
 		row = &rows[i / ARRAY_SIZE(rects)];
+		r.x += row->later;
+		r.width -= row->later;
 		f = (struct dlbuf_frame)PICTURE(16, 8, row->code, row->space, row->nplanes, .planes = {
 			{ .fd = s.fd, .pitch = 64 }, { .fd = s.fd, .offset = 2048, .pitch = 32 } });
 		for (int k = 0; k < 2 && !ret; k++) {
 			struct dlbuf_prepare_opts opts = scene_opts;
 
 			if (k) {
-				opts.crop_x = r->x;
-				opts.crop_y = r->y;
-				opts.crop_width = r->width;
-				opts.crop_height = r->height;
+				opts.crop_x = r.x;
+				opts.crop_y = r.y;
+				opts.crop_width = r.width;
+				opts.crop_height = r.height;
 			}
-			f.crop = k ? (struct dlbuf_rect){ 0 } : *r;
+			f.crop = k ? (struct dlbuf_rect){ 0 } : r;
 			/* Devices leave some to the CPU. */
 			ret = dlbuf_prepare_create(s.dev, &f, &opts, &plan);
 			if (ret && CHECK(ret == -EOPNOTSUPP && strcmp(cts_access->backend, "cpu")))
@@ -825,6 +829,8 @@ static void refused(void *arg)
 		{ "YYUV", "unevenly spaced values", 64, 48, DLBUF_CODE_V4L2 },
 		{ "RGBR", "big-endian words", 64, 48, DLBUF_CODE_V4L2 },
 		{ "BGRH", "big-endian words", 64, 48, DLBUF_CODE_V4L2 },
+		{ "pRAA", "mosaics", 64, 48, DLBUF_CODE_V4L2 },
+		{ "Y10P", "samples that share bytes", 64, 48, DLBUF_CODE_V4L2 },
 		{ "R5A8", "words with a plane of alpha", 64, 48, DLBUF_CODE_DRM },
 		{ "R  H", "floats", 64, 48, DLBUF_CODE_DRM },
 	};

@@ -180,7 +180,12 @@ static void get_choice(struct input *in, struct choice *c)
 	}
 	/* The planes are those of the visible picture. */
 	if (how & 16) {
+		uint32_t first = c->frame.crop.x;
+
 		c->frame.crop = (struct dlbuf_rect){ byte(in), byte(in), w, h };
+		/* The planes begin with a group. */
+		if (l->packed)
+			c->frame.crop.x = c->frame.crop.x / 4 * 4 + first % 4;
 		c->scene.frame.crop = c->frame.crop;
 		c->frame.width = w + c->frame.crop.x + byte(in) % 4;
 		c->frame.height = h + c->frame.crop.y + byte(in) % 4;
@@ -574,7 +579,11 @@ static void check_refused(struct input *in, struct choice *c, struct dlbuf_prepa
 	}
 	switch (how & 7) {
 	case 0:
-		d->shape[how & 8 ? dim % d->ndim : 1 + dim]++;
+		/* Rows of bytes may be longer. */
+		if (how & 8 && c->r.l->rows && dim % 2)
+			d->shape[1] = 0;
+		else
+			d->shape[how & 8 ? dim % d->ndim : 1 + dim]++;
 		break;
 	case 1:
 		d->dtype.lanes = 2;
@@ -623,13 +632,15 @@ static void check_any(struct choice *c, struct dlbuf_prepare *plan, struct targe
 	for (uint32_t i = 0; i < s->nplanes; i++) {
 		const struct dlbuf_format_plane *f = &s->planes[i];
 		int64_t h = up(s->height, f->vsub), w = up(s->width, f->hsub);
-		size_t bytes = h * w * f->channels * (f->bits / 8);
+		int64_t row = s->packed.samples ? up(s->packed.skip + s->width, s->packed.samples) * s->packed.bytes :
+			w * f->channels * (f->bits / 8);
+		size_t bytes = h * row;
 
 		bytes_of[i] = malloc(bytes);
 		for (size_t k = 0; k < bytes; k++)
 			bytes_of[i][k] = noise() >> 8;
 		p.shape[i][0] = h;
-		p.shape[i][1] = rows ? w * f->channels : w;
+		p.shape[i][1] = rows ? row : w;
 		p.shape[i][2] = f->channels;
 		p.t[i] = (DLManagedTensorVersioned){
 			.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,

@@ -599,7 +599,7 @@ static void run_shown(void)
 	struct dlbuf_camera *cam;
 	uint32_t n;
 
-#include "generated/loop.inc"
+#include "generated/camera-1.inc"
 }
 #undef errx
 #undef warnx

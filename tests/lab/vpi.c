@@ -42,26 +42,21 @@ struct run {
 	size_t n;
 };
 
-/* name: of a device that the bench attaches to, instead of a socket's. */
-static void start_named(struct run *r, const struct simulator *s, const char *mode,
-			int number, const char *name)
+/* The bench attaches to the device of that name, or has an end of a socket. */
+static void launch(struct run *r, const struct simulator *s, const char *mode, int number,
+		   const char *name, int sock)
 {
 	char command[512];
-	int sock[2], out[2];
+	int out[2];
 
-	*r = (struct run){ 0 };
 	snprintf(command, sizeof(command), "exec %s +mode=%s +number=%d 2>&1",
 		 s->command, mode, number);
-	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock));
 	REQUIRE(!pipe2(out, O_CLOEXEC));
-	REQUIRE_OK(name ? dlbuf_device_open(cts_name("vpi:%s", name), NULL, &r->dev) :
-			  dlbuf_device_wrap_vpi(sock[0], NULL, &r->dev));
-	close(sock[0]);
 	fflush(stdout);
 	r->pid = fork();
 	REQUIRE(r->pid >= 0);
 	if (!r->pid) {
-		dup2(sock[1], 77);
+		dup2(sock, 77);
 		dup2(out[1], 1);
 		if (name)
 			setenv("DLBUF_VPI", name, 1);
@@ -70,9 +65,23 @@ static void start_named(struct run *r, const struct simulator *s, const char *mo
 		execl("/bin/sh", "sh", "-c", command, NULL);
 		_exit(127);
 	}
-	close(sock[1]);
 	close(out[1]);
 	r->out = out[0];
+}
+
+/* name: of a device that the bench attaches to, instead of a socket's. */
+static void start_named(struct run *r, const struct simulator *s, const char *mode,
+			int number, const char *name)
+{
+	int sock[2];
+
+	*r = (struct run){ 0 };
+	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock));
+	REQUIRE_OK(name ? dlbuf_device_open(cts_name("vpi:%s", name), NULL, &r->dev) :
+			  dlbuf_device_wrap_vpi(sock[0], NULL, &r->dev));
+	close(sock[0]);
+	launch(r, s, mode, number, name, sock[1]);
+	close(sock[1]);
 }
 
 static void start(struct run *r, const struct simulator *s, const char *mode,
@@ -585,6 +594,62 @@ static void other_user(void *arg)
 	gone(pid, stays);
 }
 
+/* The code in the comments of vpi.h: by the name of a device, and with a simulator of its own. */
+static void examples(void *arg)
+{
+	const struct simulator *bench = arg;
+	const int64_t shape = BYTES;
+	const DLTensor layout = LAYOUT8(1, &shape);
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), out[2], status;
+	DLManagedTensorVersioned *t;
+	struct dlbuf_device *sim;
+	char command[512], *ours;
+	unsigned char byte = 5;
+	int done = -1, ends[2];
+	struct run r = { 0 };
+
+	snprintf(command, sizeof(command), "exec %s +mode=example 2>&1", bench->command);
+	cts_poke(fd, 0, &byte, 1);
+	/* The program has an end of the socket as fd 9, and its output goes to a pipe. */
+	REQUIRE(!pipe2(out, O_CLOEXEC));
+	ours = command;
+	{
+		int s[2];
+
+#define execlp(...) (dup2(out[1], 1), execl("/bin/sh", "sh", "-c", ours, NULL), _exit(127))
+#include "generated/vpi-2.inc"
+#undef execlp
+		memcpy(ends, s, sizeof(s));
+	}
+	close(ends[0]);
+	close(out[1]);
+	r.dev = sim;
+	r.out = out[0];
+	t = import(&r, fd, &layout);
+	pass(t, DLBUF_READ, "in", &done);
+	CHECK_OK(dlbuf_fence_wait(done, 0));
+	close(done);
+	t->deleter(t);
+	dlbuf_device_close(sim);
+	hear(&r, NULL);
+	says(&r, "in: 5");
+	CHECK(wait(&status) > 0 && !status);
+	close(r.out);
+	r = (struct run){ 0 };
+	/* The simulator may attach once the device is open: here before it gets something. */
+	done = -1;
+#undef dlbuf_vpi_send
+#define dlbuf_vpi_send(...)						\
+	(launch(&r, bench, "example", 0, "sobel", -1), dlbuf_vpi_send(__VA_ARGS__))
+#include "generated/vpi-1.inc"
+	CHECK_OK(dlbuf_fence_wait(done, 0));
+	close(done);
+	t->deleter(t);
+	r.dev = sim;
+	finish(&r, true);
+	says(&r, "in: 5");
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -593,7 +658,7 @@ int main(int argc, char **argv)
 	} cases[] = {
 		{ "mem", mem }, { "elements", elements }, { "failure", failure },
 		{ "killed", killed }, { "try", try }, { "signalled", signalled },
-		{ "next", next }, { "held", held },
+		{ "next", next }, { "held", held }, { "examples", examples },
 	};
 
 	for (size_t s = 0; s < 2; s++)

@@ -462,6 +462,7 @@ with-alloc = --env OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd --env FAKE_CUDA=
 in-alloc := tests/guest/nodes --contiguous
 in-camera := tests/guest/nodes
 in-output := tests/guest/nodes
+in-examples := tests/guest/nodes
 guest-camera := $(lab-2)
 in-vpi = tests/verilog/compiled $(dir)/gcc
 in-broker := env BROKER=$(b)/gcc/examples/broker

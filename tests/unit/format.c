@@ -246,7 +246,9 @@ static bool foreign(const struct dlbuf_format_info *f, uint32_t view)
 
 	if (view == DLBUF_VIEW_WORDS)
 		bits *= f->planes[0].channels;
+	/* BGR666 begins with its highest byte. */
 	return __BYTE_ORDER == __BIG_ENDIAN && bits > 8 &&
+	       f->v4l2_code != DLBUF_FOURCC('B', 'G', 'R', 'H') &&
 	       view != DLBUF_VIEW_ROWS && view != DLBUF_VIEW_BYTES;
 }
 

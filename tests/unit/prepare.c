@@ -30,12 +30,14 @@ struct layout {
 	bool swapped, rows;	/* the word's first byte is the highest; planes are rows of bytes */
 	bool negative, hsv;
 	const char *order;	/* of a group whose values are not evenly spaced */
+	int packed;		/* samples of MIPI CSI-2 that share bytes: so many in a group */
 };
 
 #define DRM DLBUF_CODE_DRM
 #define V4L2 DLBUF_CODE_V4L2
 /* Rows leave out what their format does not have. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#define PACKED(n) { 1 }, .rows = true, .packed = n
 #define WORD { { 0, 0, 1 }, { 0, 0, 1 }, { 0, 0, 1 } }, { 1 }, 0
 
 static const struct layout layouts[] = {
@@ -63,6 +65,10 @@ static const struct layout layouts[] = {
 	{ "SRGGB8", CC('R','G','G','B'), V4L2, 8, 0, 8, 1, 1, false, { { 0, 0, 1 } }, { 1 }, "RGGB" },
 	{ "SGBRG10", CC('G','B','1','0'), V4L2, 10, 0, 16, 1, 1, false, { { 0, 0, 1 } }, { 1 }, "GBRG" },
 	{ "SBGGR16", CC('B','Y','R','2'), V4L2, 16, 0, 16, 1, 1, false, { { 0, 0, 1 } }, { 1 }, "BGGR" },
+	{ "SBGGR10P", CC('p','B','A','A'), V4L2, 10, 0, 8, 1, 1, false, { { 0, 0, 1 } }, PACKED(4), .mosaic = "BGGR" },
+	{ "SGRBG12P", CC('p','g','C','C'), V4L2, 12, 0, 8, 1, 1, false, { { 0, 0, 1 } }, PACKED(2), .mosaic = "GRBG" },
+	{ "SGBRG14P", CC('p','G','E','E'), V4L2, 14, 0, 8, 1, 1, false, { { 0, 0, 1 } }, PACKED(4), .mosaic = "GBRG" },
+	{ "Y10P", CC('Y','1','0','P'), V4L2, 10, 0, 8, 1, 1, true, { { 0, 0, 1 }, { -1, 0, 0 } }, PACKED(4) },
 	{ "RGB565", CC('R','G','1','6'), DRM, 0, 0, 16, 1, 1, false, WORD, { { 11, 5 }, { 5, 6 }, { 0, 5 } } },
 	{ "Y410", CC('Y','4','1','0'), DRM, 0, 0, 32, 1, 1, true, WORD, { { 10, 10 }, { 0, 10 }, { 20, 10 } } },
 	{ "HSV32", CC('H','S','V','4'), V4L2, 8, 0, 8, 1, 1, false, { { 0, 1, 4 }, { 0, 2, 4 }, { 0, 3, 4 } }, { 4 }, .hsv = true },
@@ -131,15 +137,17 @@ static void scene_make(struct scene *s, const struct layout *l, uint32_t w, uint
 		.code = l->code, .code_space = l->space };
 	s->frame.colour.hue = l->hsv ? w % 3 : 0;
 	/* The visible picture begins anywhere in the pattern. */
-	if (l->mosaic) {
-		s->frame.crop = (struct dlbuf_rect){ noise() % 2, noise() % 2, w, h };
-		s->frame.width++;
-		s->frame.height++;
+	if (l->mosaic || l->packed) {
+		s->frame.crop = (struct dlbuf_rect){ noise() % (l->packed ? 8 : 2), noise() % 2, w, h };
+		s->frame.width += s->frame.crop.x + noise() % 2;
+		s->frame.height += s->frame.crop.y + noise() % 2;
 	}
 	for (int i = 0; i < 3 && l->groups[i]; i++) {
 		int hs = pixels_of(l, i), vs = i ? l->vsub : 1;
 		uint32_t n = up(w, hs) * l->groups[i], rows = up(h, vs);
 
+		if (l->packed)
+			n = up(w + s->frame.crop.x % l->packed, l->packed) * (l->packed * l->depth / 8);
 		s->pitches[i] = (int64_t)n * bytes + bytes * (noise() % 5);
 		/* The last row ends at the end of the allocation, for the sanitizer. */
 		s->planes[i] = malloc(s->pitches[i] * (rows - 1) + (size_t)n * bytes);
@@ -147,7 +155,7 @@ static void scene_make(struct scene *s, const struct layout *l, uint32_t w, uint
 		for (uint32_t y = 0; y < rows; y++) {
 			for (uint32_t x = 0; x < n; x++) {
 				char *at = s->planes[i] + y * s->pitches[i] + (size_t)x * bytes;
-				uint32_t v = l->field[0].depth ? noise() << 16 ^ noise() :
+				uint32_t v = l->field[0].depth || l->packed ? noise() << 16 ^ noise() :
 					noise() % (l->depth ? 1u << l->depth : 1) << l->shift;
 				uint16_t v16 = v;
 				uint8_t v8 = v;
@@ -206,6 +214,23 @@ static void scene_free(struct scene *s)
 		free(s->planes[i]);
 }
 
+/* As the tables of V4L2's documentation draw a group. */
+static double packed_at(const struct scene *s, uint32_t x, uint32_t y)
+{
+	const uint8_t *b = (const uint8_t *)s->planes[0] + y * s->pitches[0];
+	uint32_t n = s->l->packed, i;
+
+	x += s->frame.crop.x % n;
+	i = x % n;
+	b += x / n * (n * s->l->depth / 8);
+	if (s->l->depth == 10)
+		return b[i] * 4 + (b[4] >> 2 * i) % 4;
+	if (s->l->depth == 12)
+		return b[i] * 16 + (i ? b[2] / 16 : b[2] % 16);
+	return b[i] * 64 + (i == 0 ? b[4] % 64 : i == 1 ? b[4] / 64 + b[5] % 16 * 4 :
+			    i == 2 ? b[5] / 16 + b[6] % 4 * 16 : b[6] / 4);
+}
+
 static double value_at(const struct scene *s, int plane, uint32_t x, uint32_t y)
 {
 	const struct layout *l = s->l;
@@ -213,6 +238,8 @@ static double value_at(const struct scene *s, int plane, uint32_t x, uint32_t y)
 	uint16_t v;
 	float f;
 
+	if (l->packed)
+		return packed_at(s, x, y);
 	if (l->bits == 8)
 		return *(const uint8_t *)at ^ (l->negative ? 128 : 0);
 	if (l->bits == -32) {
@@ -761,7 +788,7 @@ TEST(formats_and_filters)
 	ktap_note(NULL, 0, "largest error of float32: %.1e of full scale", worst);
 }
 
-/* Each layout of bit fields: R, G, B, or Y, U, V. The bits between are noise. */
+/* Each layout of bit fields and of samples that share bytes. The bits between are noise. */
 TEST(bit_fields)
 {
 #define BITS(a, an, b, bn, c, cn) { { a, an }, { b, bn }, { c, cn } }
@@ -799,6 +826,17 @@ TEST(bit_fields)
 		{ "RGBR", { .space = V4L2, .bits = 16, .swapped = true, .rows = true, .field = BITS(11, 5, 5, 6, 0, 5) } },
 		{ "Y16\xa0", { .space = V4L2, .bits = 16, .swapped = true, .rows = true, .field = BITS(0, 16, 0, 0, 0, 0) } },
 #endif
+#define CSI2(d, ...) { .space = V4L2, .bits = 8, .depth = d, .packed = d == 12 ? 2 : 4, .rows = true, __VA_ARGS__ }
+#define PATTERN(d, m) CSI2(d, .mosaic = m, .at = { { 0, 0, 1 } })
+		{ "pRAA", PATTERN(10, "RGGB") }, { "pBAA", PATTERN(10, "BGGR") },
+		{ "pGAA", PATTERN(10, "GBRG") }, { "pgAA", PATTERN(10, "GRBG") },
+		{ "pRCC", PATTERN(12, "RGGB") }, { "pBCC", PATTERN(12, "BGGR") },
+		{ "pGCC", PATTERN(12, "GBRG") }, { "pgCC", PATTERN(12, "GRBG") },
+		{ "pREE", PATTERN(14, "RGGB") }, { "pBEE", PATTERN(14, "BGGR") },
+		{ "pGEE", PATTERN(14, "GBRG") }, { "pgEE", PATTERN(14, "GRBG") },
+		{ "Y10P", CSI2(10, .at = { { 0, 0, 1 }, { .plane = -1 } }) },
+		{ "Y12P", CSI2(12, .at = { { 0, 0, 1 }, { .plane = -1 } }) },
+		{ "Y14P", CSI2(14, .at = { { 0, 0, 1 }, { .plane = -1 } }) },
 		/* Without fields: what else is made of groups. */
 		{ "HSV3", { .space = V4L2, .bits = 8, .depth = 8, .hsv = true, .at = { { 0, 0, 3 }, { 0, 1, 3 }, { 0, 2, 3 } }, .groups = { 3 } } },
 		{ "TD08", { .space = V4L2, .bits = 8, .depth = 8, .negative = true, .at = { { 0, 0, 1 }, { .plane = -1 } } } },

@@ -519,6 +519,12 @@ module tb;
 				@(negedge clk);
 			`DLBUF_close(src);
 		end
+		"example": begin
+			src = `DLBUF_open("in");
+			`DLBUF_acquire(src, `DLBUF_READ);
+			$display("in: %0d", `DLBUF_get(src, 0));
+			`DLBUF_close(src);
+		end
 		"hang": begin
 			src = `DLBUF_open("src");
 			`DLBUF_acquire(src, `DLBUF_READ);

@@ -78,6 +78,50 @@ TRANSFORMERS = {
         "max_pixels": 100352, "patch_size": 14, "temporal_patch_size": 2, "merge_size": 2,
         "image_processor_type": "Qwen2VLImageProcessor", "processor_class": "Qwen2VLProcessor",
         **OPENAI},
+    "google/mobilenet_v2_1.0_224": {
+        "image_processor_type": "MobileNetV2ImageProcessor", "crop_size": HW,
+        "do_center_crop": True, "resample": 2, "size": {"shortest_edge": 256},
+        "do_reduce_labels": False, **STEPS, **HALF},
+    "google/owlvit-base-patch32": {
+        "feature_extractor_type": "OwlViTFeatureExtractor", "crop_size": 768, "size": [768, 768],
+        "do_center_crop": False, "do_convert_rgb": True, "do_normalize": True, "do_resize": True,
+        "rescale": True, "resample": 3, "processor_class": "OwlViTProcessor", **OPENAI},
+    "nvidia/segformer-b0-finetuned-ade-512-512": {
+        "feature_extractor_type": "SegformerFeatureExtractor", "reduce_labels": True,
+        "do_normalize": True, "do_resize": True, "resample": 2, "size": 512, **IMAGENET},
+    "facebook/detr-resnet-50 of 2020": {
+        "feature_extractor_type": "DetrFeatureExtractor", "format": "coco_detection",
+        "do_normalize": True, "do_resize": True, "max_size": 1333, "size": 800, **IMAGENET},
+    "facebook/detr-resnet-50": {
+        "image_processor_type": "DetrImageProcessor", "format": "coco_detection", "do_pad": True,
+        "do_convert_annotations": True, "resample": 2, "pad_size": None,
+        "size": {"shortest_edge": 800, "longest_edge": 1333}, **STEPS, **IMAGENET},
+    "DETR with bars": {
+        "image_processor_type": "DetrImageProcessor", "pad_size": {"height": 620, "width": 600},
+        "size": {"shortest_edge": 300, "longest_edge": 500}},
+    "DETR without bars by an old name": {
+        "image_processor_type": "DetrImageProcessor", "pad_and_return_pixel_mask": False,
+        "pad_size": 620, "size": 300, "max_size": 400},
+    "PekingU/rtdetr_r50vd": {
+        "image_processor_type": "RTDetrImageProcessor", "format": "coco_detection",
+        "do_convert_annotations": True, "do_pad": False, "resample": 2,
+        "size": {"height": 640, "width": 640}, **IMAGENET, **STEPS, "do_normalize": False},
+    "Intel/dpt-large": {
+        "feature_extractor_type": "DPTFeatureExtractor", "do_normalize": True, "do_resize": True,
+        "ensure_multiple_of": 1, "keep_aspect_ratio": False, "resample": 2,
+        "size": {"height": 384, "width": 384}, **HALF},
+    "LiheYoung/depth-anything-small-hf": {
+        "image_processor_type": "DPTImageProcessor", "do_pad": False, "ensure_multiple_of": 14,
+        "keep_aspect_ratio": True, "resample": 3, "size": {"height": 518, "width": 518},
+        "size_divisor": None, **STEPS, **IMAGENET},
+    "facebook/dpt-dinov2-small-nyu": {
+        "image_processor_type": "DPTImageProcessor", "do_normalize": True, "do_pad": True,
+        "do_rescale": False, "do_resize": False, "ensure_multiple_of": 1, "resample": 3,
+        "keep_aspect_ratio": False, "size_divisor": 14, "size": {"height": 384, "width": 384},
+        "image_mean": [123.675, 116.28, 103.53], "image_std": [58.395, 57.12, 57.375]},
+    "DPT with a size that is no multiple": {
+        "image_processor_type": "DPTImageProcessor", "ensure_multiple_of": 32,
+        "size": {"height": 208, "width": 400}},
     "two edges, as DETR's": {
         "image_processor_type": "ViTImageProcessor", "resample": 2,
         "size": {"shortest_edge": 300, "longest_edge": 411}, **STEPS, **IMAGENET},
@@ -108,10 +152,15 @@ TRANSFORMERS = {
 } | {f"{name} with steps that it does not have": {
     "image_processor_type": name + "ImageProcessor", "do_pad": True, "pad_size": 500, **more}
     for name, more in (("ConvNext", {}), ("EfficientNet", {}), (
-        "Qwen2VL", {"do_center_crop": True, "crop_size": 99}))
+        "Qwen2VL", {"do_center_crop": True, "crop_size": 99}), ("MobileNetV2", {}),
+        ("Segformer", {"do_center_crop": True, "crop_size": 99}))
+} | {f"{name} with a cut that it does not have": {
+    "image_processor_type": name + "ImageProcessor", "do_center_crop": True, "crop_size": 99}
+    for name in ("DPT", "Detr", "RTDetr")
 } | {f"{name}, which says nothing": {"image_processor_type": name + "ImageProcessor"}
      for name in ("ViT", "DeiT", "Blip", "Pvt", "CLIP", "ChineseCLIP", "Bit", "MobileNetV1",
-                  "Siglip", "ConvNext", "EfficientNet", "Qwen2VL")}
+                  "MobileNetV2", "Siglip", "ConvNext", "EfficientNet", "Qwen2VL", "OwlViT",
+                  "Segformer", "Detr", "RTDetr", "DPT")}
 
 # pretrained_cfg as timm has it.
 AUGREG = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)}
@@ -184,9 +233,12 @@ def test_null(name):
     """A key with null is what transformers makes of it; where that raises, it is refused."""
     config, a = TRANSFORMERS[name], picture(336, 252)
     size = ({"shortest_edge": 3136, "longest_edge": 99999} if "Qwen" in name else
-            {"shortest_edge": 224})
-    for key in theirs_of(config).valid_kwargs.__annotations__:
-        null = config | {"size": size, key: None}
+            {"shortest_edge": 224, "longest_edge": 290} if "Detr" in name else
+            HW if "DPT" in name else {"shortest_edge": 224})
+    keys = [*theirs_of(config).valid_kwargs.__annotations__, "crop_size"]
+    for i, key in enumerate(keys):
+        # Each class wants a size for a cut, also if it cuts nothing.
+        null = config | {"size": size, key: None} | ({"do_center_crop": True} if i == len(keys) - 1 else {})
         theirs = theirs_of(null)
         try:
             theirs(a)

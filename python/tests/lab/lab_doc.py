@@ -104,6 +104,6 @@ def program(block):
 for _block in documents.blocks():
     if _block.word == "until":
         endless(_block)
-    elif ("readme" in _block.name and _block.section != "Recipes" and
+    elif (re.search("readme|prepare", _block.name) and _block.section != "Recipes" and
             not _block.word.startswith("not")):
         program(_block)

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import typing
 
 import dlbuf
 from dlbuf import _dlbuf
@@ -66,6 +67,34 @@ def test_instructions():
     assert len(counts) > 5
     for number in [n.replace(",", "") for n in counts] + re.findall(r"(\d\.\d\d) times", text):
         assert number in page, number
+
+
+def rows_of(first):
+    """The rows of README's table whose first heading that is."""
+    root = os.path.join(os.path.dirname(__file__), "../../..")
+    with open(root + "/python/README.md") as f:
+        table = f.read().partition(f"\n| {first} |")[2].partition("\n\n")[0]
+    return [[c.strip() for c in line.strip("|").split("|")] for line in table.splitlines()]
+
+
+def test_presets():
+    """README's table of presets is what they are."""
+    names, _, *rows = rows_of("preset")
+    assert {ast.literal_eval(row[0].strip("`")): {
+        name.strip("`"): ast.literal_eval(cell) for name, cell in zip(names[1:], row[2:]) if cell}
+        for row in rows} == dlbuf._prepare.PRESETS
+
+
+def test_options():
+    """README's table has each option of prepare(), with the values that are words."""
+    _, _, *rows = rows_of("option")
+    hints = typing.get_type_hints(dlbuf.PrepareOptions)
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row[0])]
+    assert sorted(named) == sorted(hints)
+    for row in rows:
+        hint = hints[row[0].partition("`")[2].partition("`")[0]]
+        if typing.get_origin(hint) is typing.Literal:
+            assert re.findall(r'"(.*?)"', row[1]) == list(typing.get_args(hint)), row
 
 
 def test_charts():

@@ -80,8 +80,9 @@ def test_refused_planes(np):
             ("in V4L2: write YUV444P$", a, {"format": "YUV444"}),
             ("format=5: it is not a name", a, {"format": 5}),
             ("plane 0 of", a[..., 0], {"format": "RGB"}),
-            (r"\(12, 16, 2\), not \[rows, columns, 4\], a column for 2 pixels", a[..., :2],
+            (r"\(12, 16, 2\), not \[rows, columns, 4\], a column for 2 pixels$", a[..., :2],
              {"format": "YUYV"}),
+            (r"\(12, 16, 2\), not \[rows, columns, 3\]$", a[..., :2], {"format": "RGB"}),
             ("rows and columns", a[0, 0], {"format": "RGB"}),
             ("2 tensors", [a, a], {"format": "RGB"}), ("without planes", [], {"format": "RGB"}),
             ("there is no preset", a, {"format": "RGB", "preset": "yolo9"}),
@@ -92,11 +93,30 @@ def test_refused_planes(np):
         "data": a.tobytes(), "shape": a.shape, "typestr": "|u1", "version": 3}})()
     with pytest.raises(dlbuf.UnsupportedError, match=r"Picture has .*: give numpy.asarray\(\)"):
         dlbuf.prepare(picture, size=8, format="RGB")        # as Pillow's pictures
-    with pytest.raises(dlbuf.UnsupportedError, match="dtype"):
-        dlbuf.prepare(a.astype("float32"), size=8, format="RGB")
+    # The name that is right, where there is one.
+    for kind, right in (("float32", "BGR323232F"), ("float16", "BGR161616F"),
+                        ("uint16", "BGR161616"), ("int8", None)):
+        with pytest.raises(dlbuf.UnsupportedError) as e:
+            dlbuf.prepare(a.astype(kind), size=8, format="RGB")
+        assert str(e.value).endswith(f"first one is {kind}" + f': say format="{right}"' * bool(right))
+        if right:
+            x, _ = dlbuf.prepare(a.astype(kind), size=(16, 12), format=right)
+            assert x.shape == (1, 3, 12, 16)
     with pytest.raises(dlbuf.UnsupportedError, match="matrix"):
         dlbuf.prepare([a[..., 0], a[:6, :8, :2]], size=8, format="NV12",
                       colour=dlbuf.Colour(matrix=15))
+
+
+def test_rows(np):
+    """Pixels that are no whole values are given as rows of bytes."""
+    # 5 and 6 pixels of the brightest and the darkest, and those of a row that ends within a group.
+    for name, row, want in (("SBGGR10P", [255] * 10, [255] * 8), ("Y12P", [255, 0, 15] * 2, [255, 0] * 2),
+                            ("Y14P", [0, 0, 255, 0, 0, 240, 3], [0, 0, 255, 0]),
+                            ("RGB565X", [255, 255, 0, 0], [255, 0]), ("Y16_BE", [255, 255] * 3, [255] * 3)):
+        a = np.array([row] * 4, "uint8")
+        x, info = dlbuf.prepare(a, format=name, size=(len(want), 4), dtype="uint8", scale=1)
+        assert info.crop == (0, 0, len(want), 4)
+        assert (x.numpy() == np.array(want, "uint8")).all(), name
 
 
 def test_out(np):
@@ -175,8 +195,11 @@ def test_words(np):
     want = (words[..., None] >> (11, 5, 0) & (31, 63, 31)) / (31, 63, 31)
     got, _ = dlbuf.prepare(words, format="RGB565", **how)
     assert abs(got.numpy()[0] - want).max() < 1e-6
-    with pytest.raises(ValueError, match="plane 0 of RGB565_A8 has another shape"):
-        dlbuf.prepare([words.view("uint8")] * 2, format="RGB565_A8", **how)
+    rows = words.view("uint8")
+    got, _ = dlbuf.prepare([rows, rows[:, ::2].copy()], format="RGB565_A8", **how)
+    assert abs(got.numpy()[0] - want).max() < 1e-6
+    with pytest.raises(ValueError, match="plane 1 of RGB565_A8 has another shape than 12 rows of 16 bytes"):
+        dlbuf.prepare([rows, rows[:, :15].copy()], format="RGB565_A8", **how)
     for hue, steps in ((0, 256), (1, 180), (2, 256)):
         hsv = np.full((12, 16, 3), (steps // 3, 255, 255), "uint8")
         got, _ = dlbuf.prepare(hsv, format="HSV24", colour=dlbuf.Colour(hue=hue), **how)
@@ -275,6 +298,12 @@ CONFIGS = [
     ("size={'longest_edge': 9}", VIT | {"size": {"longest_edge": 9}}),
     ("size={'width': 'a'}", VIT | {"size": {"width": "a"}}),
     ("no crop_size", VIT | CUT),
+    *(("no crop_size", CUT | {"image_processor_type": f"{name}ImageProcessor"})
+      for name in ("Qwen2VL", "Segformer", "DPT", "Detr", "RTDetr")),
+    ("needs a longest_edge", {"image_processor_type": "RTDetrImageProcessor", "size": 640}),
+    ("size_divisor=0", {"image_processor_type": "DPTImageProcessor", "do_pad": True, "size_divisor": 0}),
+    ("ensure_multiple_of=0", {"image_processor_type": "DPTImageProcessor", "ensure_multiple_of": 0}),
+    ("needs a height and a width", {"image_processor_type": "DPTImageProcessor", "size": {"shortest_edge": 9}}),
     ("crop_size={'shortest_edge': 9}", VIT | CUT | {"crop_size": {"shortest_edge": 9}}),
     ("image_std=[1, 2]", VIT | {"image_std": [1, 2]}),
     ("do_center_crop=True: a picture", CUT | {
@@ -336,12 +365,20 @@ def test_config(np):
     qwen = {k: v for k, v in (VIT | QWEN).items() if k != "resample"}
     with pytest.raises(ValueError, match="200 times"):
         dlbuf.Preparer.from_config(qwen)(np.zeros((1, 999, 3), "uint8"), format="RGB")
+    # Options that no picture allows are refused before there is one.
+    bad: list[tuple[str, dict]] = [
+        ("crop=5 is not", {"crop": 5}), (r"turn=\(3, 1\)", {"turn": (3, 1)}),
+        ("filter='x'", {"filter": "x"}), ("pad=1 means nothing", {"pad": 1})]
+    for words, given in bad:
+        with pytest.raises(ValueError, match=words):
+            dlbuf.Preparer.from_config(short, **given)
+    assert dlbuf.Preparer.from_config(short | {"do_center_crop": True, "crop_size": 99}, pad=9)
     # A part of a rule that the options cannot say.
-    for file, given in ((TIMM | {"input_size": (3, 9, 12)}, {"crop_pct": .9}),
+    for file, more in ((TIMM | {"input_size": (3, 9, 12)}, {"crop_pct": .9}),
                         (TIMM | {"crop_mode": "border", "crop_pct": .9}, {"enlarge": False}),
                         (VIT | {"size": {"max_height": 9, "max_width": 9}}, {"enlarge": False})):
         with pytest.raises(ValueError, match="means nothing"):
-            dlbuf.Preparer.from_config(file, **given)
+            dlbuf.Preparer.from_config(file, **more)
     for words, p in (("Preparer(size=640, fit", dlbuf.Preparer("yolo")),
                      ("from_config({'image_processor_type': 'ViTIm",
                       pickle.loads(pickle.dumps(dlbuf.Preparer.from_config(short))))):
@@ -467,7 +504,9 @@ def test_crops(np):
     parts = [(0, 0, 8, 6), (3.5, 2, 9, 9.5), (4, 1, 12, 4)]
     cut = {"do_center_crop": True, "crop_size": 6, "size": {"shortest_edge": 8}}
     for make in (lambda **more: dlbuf.Preparer("yolo", size=32, turn=1, **more),
-                 lambda **more: dlbuf.Preparer.from_config(VIT | cut, layout="nhwc", **more)):
+                 lambda **more: dlbuf.Preparer.from_config(VIT | cut, layout="nhwc", **more),
+                 lambda **more: dlbuf.Preparer.from_config(EDGE | {"size": {
+                     "shortest_edge": 6, "longest_edge": 9}}, size=8, **more)):
         p = make()
         for crops in (parts, np.array(parts)):
             x, infos = p.crops(a, crops, format="RGB")
@@ -477,6 +516,11 @@ def test_crops(np):
             for i, part in enumerate(parts):
                 y, info = make(crop=part)(a, format="RGB")
                 assert info == infos[i] and (y.numpy()[0] == x.numpy()[i]).all()
+    # A rule by which all sizes follow has one plan for all crops.
+    for config in (VIT, CLIP, QWEN | {"size": None}, TIMM, TIMM | {"crop_mode": "squash"}):
+        p = dlbuf.Preparer.from_config(config, size=32)
+        p.crops(a, parts, format="RGB")
+        assert len(p._plans) == 1, config
     p = dlbuf.Preparer(size=8)
     assert p.tiles(a, format="RGB") == [(0, 0, 8, 8), (8, 0, 8, 8), (0, 4, 8, 8), (8, 4, 8, 8)]
     assert p.tiles(a, (9, 12), (4, 0), format="RGB") == [(x, 0, 9, 12) for x in (0, 5, 7)]

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The code in the comments of include/dlbuf/ and of docs/prepare.md as it is printed: compiled,
+ * and run. Those of camera.h and vpi.h are in camera.c and vpi.c. abi@headers fails for a block
+ * that no test has.
+ *
+ *	tests/guest/nodes examples [CASE...]
+ */
+#include <fcntl.h>
+#include <linux/videodev2.h>
+#include <pthread.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "cts/cts.h"
+
+const char *cts_device = "cpu";
+const struct access *cts_access;
+
+#define W 64
+#define H 48
+
+/* errx() of a program ends it, and is a failure here. */
+#define errx(status, ...) FATAL(__VA_ARGS__)
+
+static void count(void *data)
+{
+	++*(int *)data;
+}
+
+static void base(void *arg)
+{
+#include "generated/base-1.inc"
+
+	CHECK_EQ(opts.size, sizeof(opts));
+	CHECK_EQ(opts.access, DLBUF_READ);
+}
+
+static void dlbuf(void *arg)
+{
+	int fd AUTO_FD = cts_alloc("udmabuf", 1080 * 1920);
+	unsigned char seen = 0;
+
+	cts_poke(fd, 0, &(unsigned char){ 7 }, 1);
+#define printf(format, data) (seen = *(const unsigned char *)(data))
+#include "generated/dlbuf-1.inc"
+#undef printf
+	CHECK_EQ(seen, 7);
+}
+
+static void layout(void *arg)
+{
+#include "generated/layout-1.inc"
+	uint64_t first, end;
+
+	CHECK_OK(dlbuf_layout_extent(&layout, &first, &end));
+	CHECK_EQ(first, 4096);
+	CHECK_EQ(end, 4096 + 1080 * 5760);
+}
+
+/* A frame on two devices has one lease, which fires once. */
+static void frame(void *arg)
+{
+	struct dlbuf_device *cpu = cts_open(), *gpu = cts_open();
+	DLManagedTensorVersioned *a[DLBUF_MAX_PLANES], *b[DLBUF_MAX_PLANES];
+	int fd AUTO_FD = cts_alloc("udmabuf", W * H), fired = 0, *buffer = &fired;
+	struct dlbuf_frame frame = PICTURE(W, H, DLBUF_FOURCC('G', 'R', 'E', 'Y'), DLBUF_CODE_V4L2, 1,
+		.planes = { { .fd = fd, .pitch = W } });
+	uint32_t na = 0, nb = 0;
+
+#define queue_again count
+#include "generated/frame-1.inc"
+	CHECK_EQ(na + nb, 2);
+	a[0]->deleter(a[0]);
+	CHECK_EQ(fired, 0);
+	b[0]->deleter(b[0]);
+	CHECK_EQ(fired, 1);
+	frame.release = count;
+	frame.release_data = &fired;
+	{
+#include "generated/frame-2.inc"
+	}
+	CHECK(!frame.release && frame.lease);
+	dlbuf_lease_drop(frame.lease);
+	CHECK_EQ(fired, 2);
+	dlbuf_device_close(cpu);
+	dlbuf_device_close(gpu);
+}
+
+static void sync_(void *arg)
+{
+	struct dlbuf_device *cpu = cts_open();
+	const int64_t shape = 8;
+	const DLTensor layout = LAYOUT8(1, &shape);
+	int fd AUTO_FD = cts_alloc("udmabuf", 8), worked = 0;
+	DLManagedTensorVersioned *t;
+	void *stream = NULL;
+
+	REQUIRE_OK(dlbuf_import(cpu, fd, &layout, NULL, &t));
+#define work(dl, stream) (worked = (dl)->data && !(stream))
+#include "generated/sync-1.inc"
+	CHECK(worked);
+	CHECK_ERR(dlbuf_release(t, NULL, NULL), -EINVAL);
+	t->deleter(t);
+	dlbuf_device_close(cpu);
+}
+
+static void send_it(int sock, DLManagedTensorVersioned *t)
+{
+#include "generated/socket-1.inc"
+}
+
+static int receive_it(int sock)
+{
+	struct dlbuf_device *cpu = cts_open();
+	int got;
+
+#include "generated/socket-2.inc"
+	REQUIRE_OK(dlbuf_acquire(t[0], DLBUF_READ, NULL, NULL));
+	got = n == 1 ? *(const unsigned char *)t[0]->dl_tensor.data : -1;
+	t[0]->deleter(t[0]);
+	dlbuf_device_close(cpu);
+	return got;
+}
+
+static void socket_(void *arg)
+{
+	struct dlbuf_device *cpu;
+	const int64_t shape = 8;
+	const DLTensor layout = LAYOUT8(1, &shape);
+	int fd AUTO_FD = cts_alloc("udmabuf", 8), sock[2], status = -1;
+	DLManagedTensorVersioned *t;
+	pid_t pid;
+
+	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock));
+	cts_poke(fd, 0, &(unsigned char){ 9 }, 1);
+	pid = fork();
+	REQUIRE(pid >= 0);
+	if (!pid)
+		_exit(receive_it(sock[1]));
+	cpu = cts_open();
+	REQUIRE_OK(dlbuf_import(cpu, fd, &layout, NULL, &t));
+	send_it(sock[0], t);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 9);
+	t->deleter(t);
+	dlbuf_device_close(cpu);
+	close(sock[0]);
+	close(sock[1]);
+}
+
+static const char *camera_node(void)
+{
+	const char *nodes = getenv("CAMERAS");
+
+	if (!nodes || strncmp(nodes, "/dev/video0 ", 12))
+		SKIP("run it behind tests/guest/nodes, whose first camera is /dev/video0");
+	return "/dev/video0";
+}
+
+static void pool(void *arg)
+{
+	struct dlbuf_device *dev = cts_open();
+	struct v4l2_buffer got = { .memory = V4L2_MEMORY_DMABUF, .type = V4L2_BUF_TYPE_VIDEO_CAPTURE };
+
+	camera_node();
+#include "generated/pool-1.inc"
+	CHECK_EQ(req.count, 4);
+	CHECK_EQ(ioctl(video, VIDIOC_STREAMON, &got.type), 0);
+	CHECK_EQ(ioctl(video, VIDIOC_DQBUF, &got), 0);
+	CHECK(got.bytesused == 640 * 360 * 3 / 2 && !(got.flags & V4L2_BUF_FLAG_ERROR));
+	close(video);
+	dlbuf_pool_destroy(pool);
+	dlbuf_device_close(dev);
+}
+
+static void page(void *arg)
+{
+	DLManagedTensorVersioned *input;
+	struct dlbuf_camera *camera;
+	struct dlbuf_device *cpu;
+	double sum = 0;
+
+	camera_node();
+#define run_model(input)					\
+	do {							\
+		for (int i = 0; i < 3 * 640 * 640; i++)		\
+			sum += (double)((float *)(input))[i];	\
+	} while (0)
+#include "generated/prepare.md-1.inc"
+#undef run_model
+	CHECK(sum > 1000 && sum < 3 * 640 * 640);
+	CHECK_OK(dlbuf_release(input, NULL, NULL));
+	input->deleter(input);
+	dlbuf_camera_close(camera);
+	dlbuf_device_close(cpu);
+}
+
+/* The loop ends when the camera is unplugged. */
+static void prepare(void *arg)
+{
+	char line[128], said[256] = "";
+	int frames = 0;
+	bool inside = true;
+
+	snprintf(line, sizeof(line), "v4l2-ctl -d %s -c disconnect=1", camera_node());
+#define run_model(input)						\
+	do {								\
+		double sum = 0;						\
+									\
+		for (int i = 0; i < 3 * 640 * 640; i++)			\
+			sum += (double)(input)[i];			\
+		inside &= sum > 1000 && sum < 3 * 640 * 640;		\
+		if (++frames == 3)					\
+			CHECK_EQ(system(line), 0);			\
+	} while (0)
+#define warnx(...) snprintf(said, sizeof(said), __VA_ARGS__)
+#include "generated/prepare-1.inc"
+	CHECK(frames >= 3 && inside);
+	CHECK_MSG(strstr(said, " was unplugged after "), "it printed '%s'", said);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		ktap_fn fn;
+	} cases[] = {
+		{ "base", base }, { "dlbuf", dlbuf }, { "layout", layout }, { "frame", frame },
+		{ "sync", sync_ }, { "socket", socket_ }, { "pool", pool }, { "page", page },
+		{ "prepare", prepare },
+	};
+
+	ktap_prefix("%s", "examples");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		ktap_case(cases[i].name, cases[i].fn, NULL);
+	return ktap_run(argc, argv);
+}
