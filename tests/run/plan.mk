@@ -6,6 +6,9 @@
 #		$(ktap) [--has X]... -- COMMAND		it prints KTAP
 #		$(plain) [--has X]... -- COMMAND	one case, its exit status
 #
+# A check of all steps removes a build, but build@gcc's, when all that have it among NEEDS
+# and AFTER have ended, and what a step names by --free when that step has.
+#
 # It starts when NEEDS and AFTER have ended, and is skipped where one of NEEDS
 # did not pass or X, a program or a file, is not there (tests/run/step). It writes to
 # no place that another one reads or writes but theirs, and may find the machine
@@ -200,9 +203,9 @@ $(call step,python@host): | build@gcc
 		wheel pip-install sdist system abi3 types asan tsan 'numpy-*' free-threaded
 # In a folder of its own, so that it needs nobody.
 $(call step,python@fuzz):
-	$(ktap) -- env FUZZ_SECONDS=8 python/tests/host $(dir)/python-fuzz fuzz
+	$(ktap) --free python-fuzz -- env FUZZ_SECONDS=8 python/tests/host $(dir)/python-fuzz fuzz
 $(call step,python@libraries): | python@host
-	$(ktap) -- env CUDA_DOUBLE=$(cuda-double) python/tests/host $(dir)/python $(libraries) peers docs
+	$(ktap) $(patsubst %,--free 'python/%',uv pycache */pyvenv.cfg) -- env CUDA_DOUBLE=$(cuda-double) python/tests/host $(dir)/python $(libraries) peers docs
 
 # ---------------------------------------------------------------- what needs dma-bufs: the lab
 
@@ -520,7 +523,7 @@ $(call step,verilog@doc): build@verilog build@verilator | python@host
 
 # cocotb of PyPI, with the wheel that python@host has built.
 $(call step,examples@cocotb): | python@host
-	$(plain) --has $(dir)/python/site/dlbuf -- sh -c 'python/tests/guest $(dir)/cocotb cocotb || exit; \
+	$(plain) --free cocotb --has $(dir)/python/site/dlbuf -- sh -c 'python/tests/guest $(dir)/cocotb cocotb || exit; \
 		exec $(lab) --with verilog,cocotb -- env $(pycache) \
 		PYTHONPATH=$(dir)/cocotb:$(dir)/python/site python3 examples/cocotb/threshold.py'
 
@@ -563,13 +566,13 @@ $(call step,python@lab+torch): | python@host
 
 # Frames of other Python packages: PyAV of PyPI, libcamera on a USB camera.
 $(call step,python@lab+producers): | python@host interop@build
-	$(ktap) --has $(dir)/python/site/dlbuf --has $(dir)/gcc/interop/uvc -- sh -c 'python/tests/guest $(dir)/python-producers producers; \
+	$(ktap) --free python-producers --has $(dir)/python/site/dlbuf --has $(dir)/gcc/interop/uvc -- sh -c 'python/tests/guest $(dir)/python-producers producers; \
 		exec $(lab) $(media) --gpu -- $(b)/gcc/interop/uvc env PYTHONPATH=$(b)/python/site:$(b)/python-producers \
 		$(pycache) python3 python/tests/lab/lab_producers.py'
 
 # The recipes of its README and its examples, with what these need of PyPI.
 $(call step,examples@python): | python@host
-	$(ktap) --has $(dir)/python/site/dlbuf -- sh -c 'python/tests/guest $(dir)/python-examples examples; \
+	$(ktap) --free python-examples --has $(dir)/python/site/dlbuf -- sh -c 'python/tests/guest $(dir)/python-examples examples; \
 		exec $(lab) $(media) -- env PYTHONPATH=$(b)/python/site:$(b)/python-examples \
 		$(pycache) python3 python/tests/lab/lab_examples.py'
 
