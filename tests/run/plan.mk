@@ -26,7 +26,7 @@ names = $(sort $(basename $(notdir $(wildcard $(1)))))
 export KTAP_SEEN := 1
 # The guest's time is not the machine's: its limit is little less than CHECK_LIMIT.
 # Emulating two processors costs a third more, so they are for programs whose threads meet.
-lab-2 := tests/guest/lab --timeout 1500 --env KTAP_SEEN=1
+lab-2 := tests/guest/lab --timeout 5000 --env KTAP_SEEN=1
 lab := $(lab-2) --cpus 1
 
 $(call step,check@runner):
