@@ -518,13 +518,13 @@ $(call step,$(addprefix examples@,$(filter-out broker,$(call names,examples/*.c 
 
 # The programs of docs/vpi.md, with the wheel that python@host has built.
 $(call step,verilog@doc): build@verilog build@verilator | python@host
-	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) --with verilog,cocotb -- \
+	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) --with verilog -- \
 		$(python) tests/verilog/doc $(dir)/gcc
 
 # cocotb of PyPI, with the wheel that python@host has built.
 $(call step,examples@cocotb): | python@host
 	$(plain) --free cocotb --has $(dir)/python/site/dlbuf -- sh -c 'python/tests/guest $(dir)/cocotb cocotb || exit; \
-		exec $(lab) --with verilog,cocotb -- env $(pycache) \
+		exec $(lab) --with verilog -- env $(pycache) \
 		PYTHONPATH=$(dir)/cocotb:$(dir)/python/site python3 examples/cocotb/threshold.py'
 
 # A camera, a design in Verilog and NumPy; a small frame.
