@@ -586,12 +586,13 @@ deps:
 
 run:
 	$(Q)tools/deps build lab
+	$(Q)tests/run/space $(O) run
 	$(Q)$(MAKE) --no-print-directory O=$(O) all
 	$(Q)tests/guest/lab -- tools/run $(O)
 
 check:
 	$(Q)tools/deps build python lab check
-	$(Q)tests/run/check O=$(O) $(if $(JOBS),--jobs $(JOBS))
+	$(Q)tests/run/check O=$(O) $(if $(JOBS),--jobs $(JOBS)) $(if $(KEEP),--keep)
 
 check-quick:
 	$(Q)tools/deps build python lab check

@@ -8,9 +8,13 @@
 #	suites_hip				that of the steps with HIP
 #	unpacked SUITE [OPTION...]		sets $dir, or the case is skipped with the reason
 
+# shellcheck source=tests/guest/cache
+. tests/guest/cache
+
 suites()
 {
-	cache=${DLBUF_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/dlbuf}/$1-$(echo "$*" | sha256sum | cut -c1-12)
+	unpacked_in=$cache/$1-$(echo "$*" | sha256sum | cut -c1-12)
+	cache_use "$1-$2" "$unpacked_in"
 	package=$2 file=$3 options=("${@:4}")
 }
 
@@ -38,7 +42,7 @@ unpack()
 	mmdebstrap --format=null --variant=extract --include="$package" --aptopt='Acquire::Check-Valid-Until "false"' \
 		--dpkgopt='path-exclude=/*' "${options[@]}" "${opts[@]}" "${@:2}" \
 		--extract-hook='tar -C "$1" -cf - usr >&9' "$1" /dev/null ${uri:+"$uri"} 9>&1 > /dev/null 2> "$tmp/said" |
-		tar -C "$dir.$$" --no-same-owner -xf - || { tail -n 1 "$tmp/said"; rm -rf "$dir.$$"; return 1; }
+		tar -C "$dir.$$" --no-same-owner -xf - || { grep -m 1 'No space left' "$tmp/said" || tail -n 1 "$tmp/said"; rm -rf "$dir.$$"; return 1; }
 	[ -f "$dir.$$/$file" ] || { echo "it has no $file"; rm -rf "$dir.$$"; return 1; }
 	# Of two that do this at once one is first, and the other has the same.
 	mv -T "$dir.$$" "$dir" 2>/dev/null || rm -rf "$dir.$$"
@@ -47,12 +51,15 @@ unpack()
 unpacked()
 {
 	local no=$tmp/no-$1 suite=$1
-	dir=$cache/$1
+	dir=$unpacked_in/$1
 	# It has no base system of its own.
 	[ "$1" != experimental ] || suite=sid
 	# shellcheck disable=SC2016 # the hook's
 	[ "$1" != experimental ] || set -- "$@" --aptopt='APT::Default-Release "experimental"' --setup-hook='cd "$1/etc/apt" &&
 		sed "s/ sid / experimental /" sources.list > sources.list.d/experimental.list'
+	[ -d "$unpacked_in" ] || cache_sweep
+	mkdir -p "$unpacked_in"
+	cache_hold "$unpacked_in" || true
 	[ -d "$dir" ] || [ -e "$no" ] || unpack "$suite" "${@:2}" > "$no" 2>&1 ||
 		echo "there is no $package of $1 here: $(tail -n 1 "$no")" > "$no"
 	[ -d "$dir" ] || skip "$(cat "$no")"

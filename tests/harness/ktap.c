@@ -593,7 +593,7 @@ int ktap_run(int argc, char **argv)
 				ktap_run_here(c);
 			bad = !r->finished || r->failures;
 			again = r->finished && bad && r->lasts_ns && ktap_now_ns() > r->lasts_ns &&
-				++tries < 3;
+				++tries < 10;
 			if (again)
 				ktap_note(NULL, 0, "failed after something that it uses had expired: again");
 		} while (again);

@@ -21,7 +21,7 @@
  * glibc and without a sanitizer, at the heap: what is left over, or missing,
  * fails the case. So does a case that checks nothing. A case that uses what lasts
  * only for some time says so with ktap_lasts(): if it fails later than that, it runs
- * again, three times at most.
+ * again, ten times at most: a busy machine may be late more than once.
  *
  * A program that makes its cases at run time has a main() of its own:
  *

@@ -6,6 +6,9 @@
 #		$(ktap) [--has X]... -- COMMAND		it prints KTAP
 #		$(plain) [--has X]... -- COMMAND	one case, its exit status
 #
+# A check of all steps removes a build, but build@gcc's, when all that have it among NEEDS
+# and AFTER have ended, and what a step names by --free when that step has.
+#
 # It starts when NEEDS and AFTER have ended, and is skipped where one of NEEDS
 # did not pass or X, a program or a file, is not there (tests/run/step). It writes to
 # no place that another one reads or writes but theirs, and may find the machine
@@ -23,7 +26,7 @@ names = $(sort $(basename $(notdir $(wildcard $(1)))))
 export KTAP_SEEN := 1
 # The guest's time is not the machine's: its limit is little less than CHECK_LIMIT.
 # Emulating two processors costs a third more, so they are for programs whose threads meet.
-lab-2 := tests/guest/lab --timeout 1500 --env KTAP_SEEN=1
+lab-2 := tests/guest/lab --timeout 5000 --env KTAP_SEEN=1
 lab := $(lab-2) --cpus 1
 
 $(call step,check@runner):
@@ -204,9 +207,9 @@ $(call step,python@host): | build@gcc
 		wheel pip-install sdist system abi3 types asan tsan 'numpy-[0-9]*' free-threaded peers
 # In a folder of its own, so that it needs nobody.
 $(call step,python@fuzz):
-	$(ktap) -- env FUZZ_SECONDS=8 python/tests/host $(dir)/python-fuzz fuzz
+	$(ktap) --free python-fuzz -- env FUZZ_SECONDS=8 python/tests/host $(dir)/python-fuzz fuzz
 $(call step,python@libraries): | python@host
-	$(ktap) -- tests/abi/root trixie python/tests/host $(dir)/python $(libraries) peers docs
+	$(ktap) $(patsubst %,--free 'python/%',uv pycache */pyvenv.cfg) -- tests/abi/root trixie python/tests/host $(dir)/python $(libraries) peers docs
 
 # ---------------------------------------------------------------- what needs dma-bufs: the lab
 
@@ -520,13 +523,13 @@ $(call step,$(addprefix examples@,$(filter-out broker,$(call names,examples/*.c 
 
 # The programs of docs/vpi.md, with the wheel that python@host has built.
 $(call step,verilog@doc): build@verilog build@verilator | python@host
-	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) --with verilog,cocotb -- \
+	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) --with verilog -- \
 		$(python) tests/verilog/doc $(dir)/gcc
 
 # cocotb of PyPI, with the wheel that python@host has built.
 $(call step,examples@cocotb): | python@host
-	$(plain) --has $(dir)/python/site/dlbuf -- sh -c 'python/tests/guest $(dir)/cocotb cocotb || exit; \
-		exec $(lab) --with verilog,cocotb -- env $(pycache) \
+	$(plain) --free cocotb --has $(dir)/python/site/dlbuf -- sh -c 'python/tests/guest $(dir)/cocotb cocotb || exit; \
+		exec $(lab) --with verilog -- env $(pycache) \
 		PYTHONPATH=$(dir)/cocotb:$(dir)/python/site python3 examples/cocotb/threshold.py'
 
 # A camera, a design in Verilog and NumPy; a small frame.
@@ -568,13 +571,13 @@ $(call step,python@lab+torch): | python@host
 
 # Frames of other Python packages: PyAV of PyPI, libcamera on a USB camera.
 $(call step,python@lab+producers): | python@host interop@build
-	$(ktap) --has $(dir)/python/site/dlbuf --has $(dir)/gcc/interop/uvc -- sh -c 'python/tests/guest $(dir)/python-producers producers; \
+	$(ktap) --free python-producers --has $(dir)/python/site/dlbuf --has $(dir)/gcc/interop/uvc -- sh -c 'python/tests/guest $(dir)/python-producers producers; \
 		exec $(lab) $(media) --gpu -- $(b)/gcc/interop/uvc env PYTHONPATH=$(b)/python/site:$(b)/python-producers \
 		$(pycache) python3 python/tests/lab/lab_producers.py'
 
 # The recipes of its README and its examples, with what these need of PyPI.
 $(call step,examples@python): | python@host
-	$(ktap) --has $(dir)/python/site/dlbuf -- sh -c 'python/tests/guest $(dir)/python-examples examples; \
+	$(ktap) --free python-examples --has $(dir)/python/site/dlbuf -- sh -c 'python/tests/guest $(dir)/python-examples examples; \
 		exec $(lab) $(media) -- env PYTHONPATH=$(b)/python/site:$(b)/python-examples \
 		$(pycache) python3 python/tests/lab/lab_examples.py'
 

@@ -36,7 +36,7 @@ def vpi_send():
     raises(TypeError, lambda: out.vpi_send())
     out.acquire("write")
     raises(dlbuf.InvalidError, lambda: out.vpi_send("a name"))
-    out.vpi_send("out", deadline=time.monotonic() + 60)
+    out.vpi_send("out", deadline=time.monotonic() + 600)
     done = out.release(fence=True)
     data, fds = receive(theirs)
     assert b"out\0" in data and len(fds) >= 2

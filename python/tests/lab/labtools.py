@@ -67,6 +67,9 @@ def maps():
         return sum("dmabuf" in line for line in f)
 
 
+TRIES = 10          # of a case that failed after a fence had expired
+
+
 class Vgem:
     """A dma-buf with a fence that signals when the test says so, and by itself
     after ten seconds. A case that fails later runs again."""
@@ -183,7 +186,7 @@ def main(patterns, every=CASES):
     failed = 0
     for n, fn in enumerate(cases, 1):
         cpu = cpu_seconds()
-        for attempt in range(3):
+        for attempt in range(TRIES):
             Vgem.expires = None
             try:
                 fn()
@@ -193,7 +196,7 @@ def main(patterns, every=CASES):
             except BaseException:
                 for line in traceback.format_exc().splitlines():
                     print("# " + line)
-                if Vgem.expired() and attempt < 2:
+                if Vgem.expired() and attempt + 1 < TRIES:
                     print("# failed after a fence had expired: again")
                     continue
                 failed += 1
