@@ -166,6 +166,9 @@ static int fill(struct dlbuf_camera *cam, uint32_t index,
 						   &opts, fd) :
 		      node_export(&cam->v4l2, index, i, fd);
 	}
+	if (ret == -EOPNOTSUPP && !o->exporter)
+		return fail(ret, "%s: set the option exporter, e.g. to udmabuf, "
+			    "so that it need not", dlbuf_last_error());
 	return ret;
 }
 

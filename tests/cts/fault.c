@@ -208,6 +208,6 @@ void cts_cases_fault(void)
 {
 #ifdef CONFIG_FAULT_INJECTION
 	ktap_case("fault/every-call", every_call, NULL);
-	ktap_case("fault/every-call-of-threads", every_call, "others");
+	ktap_case("fault/every-call-of-threads", every_call, (void *)1);
 #endif
 }

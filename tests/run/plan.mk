@@ -243,6 +243,12 @@ $(call step,cts@cpu): build@gcc
 	$(ktap) -- $(lab-2) --module -- $(dir)/gcc/$(cts) cpu $(direct) $(blocks-blocks)
 $(call step,cts@vulkan): build@gcc
 	$(ktap) -- $(lab-fails) -- $(call on-vulkan,$(direct) $(fence-fence))
+# The cases that submit, under Khronos' validation layer.
+cases-that-submit := sync/fence-* sync/both-* sync/merge sync/explicit-fence sync/device-waits sync/release-fence \
+	together/[ap]* prepare/frame prepare/overlap prepare/crops prepare/waits tiled/[psw]* path/direct/[bo]* lease/pending
+$(call step,cts@vulkan+validated): build@gcc
+	$(ktap) -- $(lab-fails) --with validation -- tests/cts/validated \
+		$(call on-vulkan,$(direct) $(fence-fence) $(cases-that-submit))
 $(call step,cts@cpu+fault): build@fault
 	$(ktap) -- $(lab-fails) -- $(dir)/fault/$(cts) cpu 'fault/*'
 $(call step,cts@vulkan+fault): build@fault

@@ -37,6 +37,9 @@ int check_file(const struct command *cmd, const char *option, const char *path);
 
 /* ---- take.c */
 
+/* Opens and closes the camera, so that what it refuses is known at once. Not of all formats. */
+int camera_look(const struct command *cmd);
+
 /*
  * Frames of cmd's camera in v->format, asked for as `code`, on the devices
  * that are open; whatever happens, the camera is closed.

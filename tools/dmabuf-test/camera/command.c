@@ -330,6 +330,9 @@ static int run(struct command *cmd)
 	};
 	int status = open_files(cmd);
 
+	/* To open all devices takes long, and the camera may have no use for them. */
+	if (!status)
+		status = camera_look(cmd);
 	if (!status)
 		status = verify_open_devices(&v, cmd->devices);
 	if (!status)

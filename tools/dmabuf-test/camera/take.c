@@ -113,17 +113,33 @@ static int take_open(const struct command *cmd, struct verify *v)
 	return status;
 }
 
-int camera_take(const struct command *cmd, uint32_t code, struct verify *v)
+static int open_as(struct camera *cam, const struct command *cmd, uint32_t code)
 {
 	DLBUF_OPTS(dlbuf_camera_opts, opts, .code = code, .width = cmd->width,
 		   .height = cmd->height, .buffers = cmd->buffers,
 		   .rate = cmd->rate, .exporter = cmd->exporter);
+
+	return camera_open(cam, cmd->node, &opts);
+}
+
+int camera_look(const struct command *cmd)
+{
+	struct camera cam;
+	int status = cmd->all ? 0 : open_as(&cam, cmd, cmd->code);
+
+	if (!status && !cmd->all)
+		camera_close(&cam);
+	return status;
+}
+
+int camera_take(const struct command *cmd, uint32_t code, struct verify *v)
+{
 	int status;
 
 	v->view = cmd->view >= 0 ? (enum dlbuf_view)cmd->view :
 		  verify_view(&v->format);
 	v->fds_before = count_fds();
-	status = camera_open(v->cam, cmd->node, &opts);
+	status = open_as(v->cam, cmd, code);
 	if (status)
 		return status;
 	verify_leave_out(v);

@@ -154,11 +154,9 @@ int camera_open(struct camera *cam, const char *node,
 	*cam = (struct camera){ .node = node, .info.size = sizeof(cam->info),
 				.imports = opts->exporter };
 	ret = dlbuf_camera_open(node, opts, &cam->cam);
-	if (ret == -ENOENT || ret == -ENXIO)
+	if (ret == -ENOENT || ret == -ENXIO ||
+	    (ret == -EOPNOTSUPP && strstr(dlbuf_last_error(), "VIDIOC_EXPBUF")))
 		return fail(STATUS_ABSENT, "%s", dlbuf_last_error());
-	if (ret == -EOPNOTSUPP && strstr(dlbuf_last_error(), "VIDIOC_EXPBUF"))
-		return fail(STATUS_ABSENT, "%s: try --exporter udmabuf",
-			    dlbuf_last_error());
 	if (ret)
 		return fail_dlbuf(ret);
 	dlbuf_camera_get_info(cam->cam, &cam->info);

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Runs a command on a kernel that seems to lack the dma-buf's sync_file ioctls.
+"""Runs a command on a kernel that seems to lack some ioctls.
 
-    without-sync-file.py COMMAND ARGS...
+    without-ioctl.py sync_file|expbuf COMMAND ARGS...
 
-A seccomp filter answers ENOTTY to DMA_BUF_IOCTL_EXPORT_SYNC_FILE and _IMPORT_SYNC_FILE.
+A seccomp filter answers ENOTTY to DMA_BUF_IOCTL_EXPORT_SYNC_FILE and _IMPORT_SYNC_FILE, or to VIDIOC_EXPBUF.
 """
 import ctypes
 import errno
@@ -16,12 +16,14 @@ LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06
 ALLOW, ERRNO = 0x7FFF0000, 0x00050000
 NR_IOCTL = {"x86_64": 16, "aarch64": 29}[os.uname().machine]
 
+LACKS = {"sync_file": (0xC0086202, 0x40086203), "expbuf": (0xC0405610, 0xC0405610)}
+
 program = [
     (LOAD, 0, 0, 0),  # the number of the system call
     (EQUAL, 0, 4, NR_IOCTL),
     (LOAD, 0, 0, 24),  # the lower half of its second argument
-    (EQUAL, 1, 0, 0xC0086202),
-    (EQUAL, 0, 1, 0x40086203),
+    (EQUAL, 1, 0, LACKS[sys.argv[1]][0]),
+    (EQUAL, 0, 1, LACKS[sys.argv[1]][1]),
     (RETURN, 0, 0, ERRNO | errno.ENOTTY),
     (RETURN, 0, 0, ALLOW),
 ]
@@ -40,4 +42,4 @@ def prctl(*args):
 code = b"".join(struct.pack("HBBI", *i) for i in program)
 prctl(PR_SET_NO_NEW_PRIVS, 1, 0)
 prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(Program(len(program), code)))
-os.execvp(sys.argv[1], sys.argv[1:])
+os.execvp(sys.argv[2], sys.argv[2:])
