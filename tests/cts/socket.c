@@ -237,8 +237,8 @@ static void plan(unsigned int i, struct plan *p)
 	p->n = i <= DLBUF_MAX_NDIM ? 1 + i % DLBUF_MAX_PLANES : 1 + more % DLBUF_MAX_PLANES;
 	for (unsigned int k = 0; k < p->n; k++) {
 		/* Tensors of a message have different dimensions, too. */
-		cts_layout(k % 2 ? (ndim + 17 * k) % (DLBUF_MAX_NDIM + 1) : ndim, (i + k) % CTS_FORMS,
-			   &p->t[k].l, p->t[k].dims);
+		cts_layout(k % 2 ? (ndim + 17 * k) % (DLBUF_MAX_NDIM + 1) : ndim,
+			   (i + k) % CTS_FORMS, &p->t[k].l, p->t[k].dims);
 		p->t[k].buffer = (i >> 2 ^ k) % 2;
 		p->t[k].access = (i >> 3 ^ k) % 2 ? DLBUF_READ : DLBUF_RW;
 	}
@@ -261,7 +261,8 @@ static void receive_all(const struct other *o, void *arg)
 			cts_check_layout(t[k], &p.t[k].l);
 			CHECK_OK(dlbuf_tensor_get_info(t[k], &info));
 			CHECK_EQ(info.access, p.t[k].access);
-			CHECK_EQ(!!(t[k]->flags & DLPACK_FLAG_BITMASK_READ_ONLY), info.access == DLBUF_READ);
+			CHECK_EQ(!!(t[k]->flags & DLPACK_FLAG_BITMASK_READ_ONLY),
+				 info.access == DLBUF_READ);
 			/* They are found from element 0. */
 			if (i % 9 || info.first == info.end || info.first != p.t[k].l.byte_offset)
 				continue;
@@ -276,10 +277,11 @@ static void receive_all(const struct other *o, void *arg)
 }
 
 /* A view of the whole buffer is sent as a tensor that was made so is. */
-static DLManagedTensorVersioned *make(DLManagedTensorVersioned *const all[2][2], const struct plan *p,
-				      unsigned int k, bool view)
+static DLManagedTensorVersioned *make(DLManagedTensorVersioned *const all[2][2],
+				      const struct plan *p, unsigned int k, bool view)
 {
-	DLManagedTensorVersioned *whole = all[p->t[k].buffer][p->t[k].access == DLBUF_READ], *t = NULL;
+	DLManagedTensorVersioned *whole = all[p->t[k].buffer][p->t[k].access == DLBUF_READ];
+	DLManagedTensorVersioned *t = NULL;
 	DLBUF_OPTS(dlbuf_import_opts, opts, .access = p->t[k].access);
 	DLBUF_INFO(dlbuf_tensor_info, info);
 
@@ -427,8 +429,9 @@ static void every_frame(void *arg)
 		const char code[5];
 		uint32_t nplanes;
 	} frames[] = {
-		{ "R8  ", 1 }, { "XR24", 1 }, { "YUYV", 1 }, { "RG16", 1 }, { "AB4H", 1 }, { "NV12", 2 },
-		{ "NV24", 2 }, { "P010", 2 }, { "YU12", 3 }, { "YU16", 3 }, { "YU24", 3 },
+		{ "R8  ", 1 }, { "XR24", 1 }, { "YUYV", 1 }, { "RG16", 1 }, { "AB4H", 1 },
+		{ "NV12", 2 }, { "NV24", 2 }, { "P010", 2 },
+		{ "YU12", 3 }, { "YU16", 3 }, { "YU24", 3 },
 	};
 	struct pair p = pair_open(SOCK_SEQPACKET);
 	int fds[] = { cts_alloc("udmabuf", 3 * BYTES), cts_alloc("udmabuf", 3 * BYTES),

@@ -124,8 +124,9 @@ TEST(each_number_of_dimensions_comes_back)
 	struct packet p;
 
 	for (int ndim = 0; ndim <= DLBUF_MAX_NDIM; ndim++) {
-		DLTensor layout = { .ndim = ndim, .dtype = { kDLFloat, 32, ndim + 1 }, .shape = dims,
-				    .strides = steps, .byte_offset = 1024 + 4 * ndim };
+		DLTensor layout = { .ndim = ndim, .dtype = { kDLFloat, 32, ndim + 1 },
+				    .shape = dims, .strides = steps,
+				    .byte_offset = 1024 + 4 * ndim };
 
 		for (int i = 0; i < ndim; i++) {
 			dims[i] = i == ndim / 2 ? ndim : 1;
