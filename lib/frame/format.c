@@ -473,7 +473,8 @@ const char *dlbuf_format_channels(uint32_t code, uint64_t modifier,
 				  enum dlbuf_code_space space)
 {
 	bool alias;
-	const struct format *f = has_codes(space) ? format_find(code, modifier, space, &alias) : NULL;
+	const struct format *f = has_codes(space) ?
+				 format_find(code, modifier, space, &alias) : NULL;
 
 	return f ? string(f->channels) : NULL;
 }

@@ -38,6 +38,26 @@ static void one_device(void *arg)
 	CHECK(!memcmp(got, zero, sizeof(got)));
 }
 
+/* A layout of any dimensions and strides, and of a size that is no whole number of pages. */
+static void every_layout(void *arg)
+{
+	static const unsigned int ndims[] = { 0, 1, 2, 3, 4, 5, 6, 17, 32, 63, 64 };
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	int64_t dims[2 * DLBUF_MAX_NDIM];
+	DLManagedTensorVersioned *t;
+	DLBUF_INFO(dlbuf_tensor_info, info);
+	DLTensor l;
+
+	for (unsigned int i = 0; i < sizeof(ndims) / sizeof(ndims[0]); i++) {
+		cts_layout(ndims[i], i % CTS_FORMS, &l, dims);
+		alloc_ok(dlbuf_alloc(&dev, 1, &l, NULL, &t));
+		cts_check_layout(t, &l);
+		CHECK_OK(dlbuf_tensor_get_info(t, &info));
+		CHECK(info.bytes >= info.end && info.access == DLBUF_RW);
+		cts_delete(t);
+	}
+}
+
 /* What one device writes the other reads. */
 static void two_devices(void *arg)
 {
@@ -144,6 +164,7 @@ static void memfd(void *arg)
 void cts_cases_alloc(void)
 {
 	ktap_case("alloc/one-device", one_device, NULL);
+	ktap_case("alloc/every-layout", every_layout, NULL);
 	ktap_case("alloc/nothing-stays", nothing_stays, NULL);
 	ktap_case("alloc/two-devices", two_devices, NULL);
 	ktap_case("alloc/memfd", memfd, NULL);

@@ -124,12 +124,13 @@ void cts_poke_raw(int fd, uint64_t offset, const void *src, size_t bytes);
 void cts_pattern(void *dst, size_t bytes, uint32_t seed);
 
 /*
- * A layout of ndim dimensions (0 to DLBUF_MAX_NDIM), of up to 5 of which have 2 or 3 elements, inside
- * the first 16384 bytes: in C order, with gaps, from the end, transposed, with elements that share
- * bytes, or none. The types change with both numbers.
+ * A layout of ndim dimensions (0 to DLBUF_MAX_NDIM), of up to 5 of which have 2 or 3 elements,
+ * inside the first 16384 bytes: in C order, with gaps, from the end, transposed, with elements
+ * that share bytes, or none. The types change with both numbers.
  */
 #define CTS_FORMS 6
-void cts_layout(unsigned int ndim, unsigned int form, DLTensor *l, int64_t dims[2 * DLBUF_MAX_NDIM]);
+void cts_layout(unsigned int ndim, unsigned int form, DLTensor *l,
+		int64_t dims[2 * DLBUF_MAX_NDIM]);
 /* The tensor is that of this layout. */
 void cts_check_layout(const DLManagedTensorVersioned *t, const DLTensor *l);
 

@@ -237,8 +237,8 @@ static void plan(unsigned int i, struct plan *p)
 	p->n = i <= DLBUF_MAX_NDIM ? 1 + i % DLBUF_MAX_PLANES : 1 + more % DLBUF_MAX_PLANES;
 	for (unsigned int k = 0; k < p->n; k++) {
 		/* Tensors of a message have different dimensions, too. */
-		cts_layout(k % 2 ? (ndim + 17 * k) % (DLBUF_MAX_NDIM + 1) : ndim, (i + k) % CTS_FORMS,
-			   &p->t[k].l, p->t[k].dims);
+		cts_layout(k % 2 ? (ndim + 17 * k) % (DLBUF_MAX_NDIM + 1) : ndim,
+			   (i + k) % CTS_FORMS, &p->t[k].l, p->t[k].dims);
 		p->t[k].buffer = (i >> 2 ^ k) % 2;
 		p->t[k].access = (i >> 3 ^ k) % 2 ? DLBUF_READ : DLBUF_RW;
 	}
@@ -261,7 +261,8 @@ static void receive_all(const struct other *o, void *arg)
 			cts_check_layout(t[k], &p.t[k].l);
 			CHECK_OK(dlbuf_tensor_get_info(t[k], &info));
 			CHECK_EQ(info.access, p.t[k].access);
-			CHECK_EQ(!!(t[k]->flags & DLPACK_FLAG_BITMASK_READ_ONLY), info.access == DLBUF_READ);
+			CHECK_EQ(!!(t[k]->flags & DLPACK_FLAG_BITMASK_READ_ONLY),
+				 info.access == DLBUF_READ);
 			/* They are found from element 0. */
 			if (i % 9 || info.first == info.end || info.first != p.t[k].l.byte_offset)
 				continue;
@@ -276,10 +277,11 @@ static void receive_all(const struct other *o, void *arg)
 }
 
 /* A view of the whole buffer is sent as a tensor that was made so is. */
-static DLManagedTensorVersioned *make(DLManagedTensorVersioned *const all[2][2], const struct plan *p,
-				      unsigned int k, bool view)
+static DLManagedTensorVersioned *make(DLManagedTensorVersioned *const all[2][2],
+				      const struct plan *p, unsigned int k, bool view)
 {
-	DLManagedTensorVersioned *whole = all[p->t[k].buffer][p->t[k].access == DLBUF_READ], *t = NULL;
+	DLManagedTensorVersioned *whole = all[p->t[k].buffer][p->t[k].access == DLBUF_READ];
+	DLManagedTensorVersioned *t = NULL;
 	DLBUF_OPTS(dlbuf_import_opts, opts, .access = p->t[k].access);
 	DLBUF_INFO(dlbuf_tensor_info, info);
 
@@ -397,6 +399,83 @@ static void frame(void *arg)
 	CHECK_EQ(fires(), 1);
 }
 
+/* ---- both ends in one process */
+
+struct pair {
+	int sock[2];
+	struct dlbuf_device *dev;
+};
+
+static struct pair pair_open(int type)
+{
+	struct pair p;
+
+	REQUIRE(!socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, p.sock));
+	p.dev = cts_open();
+	return p;
+}
+
+static void pair_close(struct pair *p)
+{
+	close(p->sock[0]);
+	close(p->sock[1]);
+	dlbuf_device_close(p->dev);
+}
+
+/* Frames of 1 to 3 planes, of the sender's one dma-buf or several, in all views. */
+static void every_frame(void *arg)
+{
+	static const struct {
+		const char code[5];
+		uint32_t nplanes;
+	} frames[] = {
+		{ "R8  ", 1 }, { "XR24", 1 }, { "YUYV", 1 }, { "RG16", 1 }, { "AB4H", 1 },
+		{ "NV12", 2 }, { "NV24", 2 }, { "P010", 2 },
+		{ "YU12", 3 }, { "YU16", 3 }, { "YU24", 3 },
+	};
+	struct pair p = pair_open(SOCK_SEQPACKET);
+	int fds[] = { cts_alloc("udmabuf", 3 * BYTES), cts_alloc("udmabuf", 3 * BYTES),
+		      cts_alloc("udmabuf", 3 * BYTES) };
+	unsigned int made = 0;
+
+	for (unsigned int i = 0; i < sizeof(frames) / sizeof(frames[0]) * DLBUF_NVIEWS * 4; i++) {
+		unsigned int which = i / (4 * DLBUF_NVIEWS);
+		const char *c = frames[which].code;
+		DLBUF_OPTS(dlbuf_import_opts, view, .view = i / 4 % DLBUF_NVIEWS);
+		DLBUF_OPTS(dlbuf_socket_opts, opts, .import = &view);
+		struct dlbuf_frame f = PICTURE(20, 10, DLBUF_FOURCC(c[0], c[1], c[2], c[3]),
+			DLBUF_CODE_DRM, frames[which].nplanes, .modifier = DLBUF_MOD_LINEAR,
+			.flags = i & 1 ? DLBUF_FRAME_READ_ONLY : 0, .fence = -1);
+		struct dlbuf_frame got = { .size = sizeof(got) };
+		DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+		struct dlbuf_frame_layout l[DLBUF_MAX_PLANES];
+		DLBUF_INFO(dlbuf_tensor_info, info);
+		uint32_t n = 77, want;
+
+		for (uint32_t k = 0; k < f.nplanes; k++)
+			f.planes[k] = (struct dlbuf_plane){ .fd = fds[i & 2 ? k : 0], .pitch = 192,
+							    .offset = i & 2 ? 64 * k : BYTES * k };
+		if (dlbuf_frame_layouts(&f, &view, l, &want))
+			continue;
+		REQUIRE_OK(dlbuf_send_frame(p.sock[0], &f, NULL));
+		REQUIRE_OK(dlbuf_recv(p.dev, p.sock[1], &opts, t, &n, &got));
+		CHECK_EQ(n, want);
+		CHECK_EQ(got.nplanes, f.nplanes);
+		for (uint32_t k = 0; k < n; k++) {
+			cts_check_layout(t[k], &l[k].layout);
+			CHECK_OK(dlbuf_tensor_get_info(t[k], &info));
+			CHECK_EQ(info.access, i & 1 ? DLBUF_READ : DLBUF_RW);
+		}
+		while (n)
+			cts_delete(t[--n]);
+		made++;
+	}
+	CHECK(made > 100);
+	for (int k = 0; k < 3; k++)
+		close(fds[k]);
+	pair_close(&p);
+}
+
 static void hold_for_ever(const struct other *o, void *arg)
 {
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
@@ -421,29 +500,6 @@ static void killed(void *arg)
 	CHECK_EQ(kill(o.pid, SIGKILL), 0);
 	until_fired(1);
 	finish(&o, SIGKILL);
-}
-
-/* ---------------------------------------------------------------- in one process */
-
-struct pair {
-	int sock[2];
-	struct dlbuf_device *dev;
-};
-
-static struct pair pair_open(int type)
-{
-	struct pair p;
-
-	REQUIRE(!socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, p.sock));
-	p.dev = cts_open();
-	return p;
-}
-
-static void pair_close(struct pair *p)
-{
-	close(p->sock[0]);
-	close(p->sock[1]);
-	dlbuf_device_close(p->dev);
 }
 
 /* A receiver's child has no part in the lease, however long it lives. */
@@ -772,6 +828,7 @@ void cts_cases_socket(void)
 	ktap_case("socket/all-that-may-be-sent", all_that_may_be_sent, NULL);
 	ktap_case("socket/frame", frame, NULL);
 	ktap_case("socket/frame-luma", frame, &luma_only);
+	ktap_case("socket/every-frame", every_frame, NULL);
 	ktap_case("socket/killed", killed, NULL);
 	ktap_case("socket/tensor-lease", tensor_lease, NULL);
 	ktap_case("socket/receiver-forks", receiver_forks, NULL);

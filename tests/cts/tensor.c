@@ -294,7 +294,7 @@ static void every_ndim(void *arg)
 		REQUIRE_OK(dlbuf_tensor_share(t, &part, &u));
 		part.byte_offset = info.first;
 		cts_check_layout(u, &part);
-		/* The bytes, now and then, because a device takes long; they are found from element 0. */
+		/* The bytes are found from element 0; now and then, as a device takes long. */
 		if (!(i % 31) && info.first < info.end && info.first == l.byte_offset) {
 			cts_read(t, info.first, got, info.end - info.first);
 			CHECK(!memcmp(got, want + info.first, info.end - info.first));

@@ -332,7 +332,8 @@ void cts_pattern(void *dst, size_t bytes, uint32_t seed)
 	}
 }
 
-void cts_layout(unsigned int ndim, unsigned int form, DLTensor *l, int64_t dims[2 * DLBUF_MAX_NDIM])
+void cts_layout(unsigned int ndim, unsigned int form, DLTensor *l,
+		int64_t dims[2 * DLBUF_MAX_NDIM])
 {
 	static const DLDataType types[] = {
 		{ kDLUInt, 8, 1 }, { kDLInt, 16, 1 }, { kDLFloat, 32, 1 }, { kDLComplex, 128, 1 },
@@ -341,7 +342,8 @@ void cts_layout(unsigned int ndim, unsigned int form, DLTensor *l, int64_t dims[
 	int64_t *strides = dims + ndim, step = 1;
 
 	*l = (DLTensor){ .ndim = ndim, .dtype = types[(ndim + form) % 8], .shape = dims,
-			 .strides = form && ndim ? strides : NULL, .byte_offset = 8192 + 16 * ndim };
+			 .strides = form && ndim ? strides : NULL,
+			 .byte_offset = 8192 + 16 * ndim };
 	for (unsigned int i = 0; i < ndim; i++)
 		dims[i] = i < 3 ? 2 + (i == 1) : i + 2 >= ndim ? 2 : 1;
 	for (unsigned int k = 0; k < ndim; k++) {

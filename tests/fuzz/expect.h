@@ -67,9 +67,11 @@ static inline void expect_frame(struct expect *e, const struct dlbuf_frame *f)
 static inline void expect_point(struct expect *e)
 {
 	for (uint32_t i = 0; !e->frame && i < e->n; i++) {
-		e->l[i].layout.shape = e->dims[i];
+		DLTensor *l = &e->l[i].layout;
+
+		l->shape = e->dims[i];
 		/* Without strides: those of C order. */
-		e->l[i].layout.strides = e->l[i].layout.strides ? e->dims[i] + e->l[i].layout.ndim : NULL;
+		l->strides = l->strides ? e->dims[i] + l->ndim : NULL;
 	}
 }
 
@@ -92,7 +94,8 @@ static inline void expect_message(struct expect *e, const struct message *m, con
 		e->valid &= fcntl(fds[next], F_GETPIPE_SZ) >= 0;
 	if (h->kind == MESSAGE_TENSORS) {
 		for (unsigned int i = 0; i < h->ntensors; i++)
-			expect_tensor(e, &m->layouts[i].layout, fds[m->buffer[i]], access[m->buffer[i]]);
+			expect_tensor(e, &m->layouts[i].layout, fds[m->buffer[i]],
+				      access[m->buffer[i]]);
 		return;
 	}
 	e->frame = true;
@@ -127,8 +130,8 @@ static inline bool expect_begin(struct expect *e, const struct dlbuf_import_opts
 		return frame_is_good(&e->f, &o, e->l, &e->n);
 	}
 	for (uint32_t i = 0; i < e->n; i++)
-		if (opts->access & ~e->access[i] || dlbuf_layout_extent(&e->l[i].layout, &first, &end) ||
-		    end > MEMORY_BYTES)
+		if (opts->access & ~e->access[i] ||
+		    dlbuf_layout_extent(&e->l[i].layout, &first, &end) || end > MEMORY_BYTES)
 			return false;
 	return true;
 }

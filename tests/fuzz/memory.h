@@ -226,7 +226,8 @@ static inline bool frame_is_good(const struct dlbuf_frame *frame,
 	uint64_t first, end;
 
 	/* STACKED is of one dma-buf, whatever the numbers of its fds. */
-	for (uint32_t i = 0; o->view == DLBUF_VIEW_STACKED && i < f.nplanes && i < DLBUF_MAX_PLANES; i++)
+	for (uint32_t i = 0; o->view == DLBUF_VIEW_STACKED && i < f.nplanes && i < DLBUF_MAX_PLANES;
+	     i++)
 		for (uint32_t k = i; k--;)
 			if (memory_of(f.planes[k].fd) == memory_of(f.planes[i].fd) &&
 			    access_of(f.planes[k].fd, 0) == access_of(f.planes[i].fd, 0))
@@ -235,7 +236,8 @@ static inline bool frame_is_good(const struct dlbuf_frame *frame,
 		return false;
 	for (uint32_t i = 0; i < *n; i++)
 		if (memory_of(l[i].fd) < 0 || dlbuf_layout_extent(&l[i].layout, &first, &end) ||
-		    end > MEMORY_BYTES || (o->access & DLBUF_WRITE && access_of(l[i].fd, 0) == DLBUF_READ))
+		    end > MEMORY_BYTES ||
+		    (o->access & DLBUF_WRITE && access_of(l[i].fd, 0) == DLBUF_READ))
 			return false;
 	return true;
 }

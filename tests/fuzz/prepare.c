@@ -434,10 +434,11 @@ static bool may_be_refused(const struct choice *c, const struct dlbuf_frame *f)
 }
 
 /* The same picture in dma-bufs, with other pitches, at its place in the frame. */
-static void check_frame(struct input *in, struct choice *c, struct dlbuf_prepare *plan, struct target *t,
-			uint32_t index, const char *image)
+static void check_frame(struct input *in, struct choice *c, struct dlbuf_prepare *plan,
+			struct target *t, uint32_t index, const char *image)
 {
-	size_t bytes = (size_t)plan->info.width * plan->info.height * plan->info.channels * (c->o.dtype.bits / 8);
+	size_t bytes = (size_t)plan->info.width * plan->info.height * plan->info.channels *
+		       (c->o.dtype.bits / 8);
 	struct dlbuf_prepare_info info = { .size = sizeof(info) };
 	unsigned int fired = __atomic_load_n(&memory.fired, __ATOMIC_SEQ_CST);
 	struct dlbuf_frame f = c->frame;
@@ -483,7 +484,8 @@ static void check_crops(struct input *in, struct choice *c, struct dlbuf_prepare
 {
 	struct dlbuf_prepare_info infos[4] = { { .size = sizeof(infos[0]) } }, want[4];
 	uint32_t n = 1 + byte(in) % 3, index = byte(in) % 2, bad = 0;
-	size_t bytes = (size_t)plan->info.width * plan->info.height * plan->info.channels * (c->o.dtype.bits / 8);
+	size_t bytes = (size_t)plan->info.width * plan->info.height * plan->info.channels *
+		       (c->o.dtype.bits / 8);
 	char *one = malloc(bytes), *image = malloc(bytes);
 	struct dlbuf_crop crops[4];
 	struct target t, alone;

@@ -125,7 +125,8 @@ static void queue_clear(struct queue *q)
 		queue_pop(q);
 }
 
-static void raw_send(struct game *g, const void *data, size_t bytes, const int fds[], unsigned int nfds)
+static void raw_send(struct game *g, const void *data, size_t bytes, const int fds[],
+		     unsigned int nfds)
 {
 	struct sent *s = queue_next(&g->to_us);
 	static struct message m;
@@ -333,8 +334,8 @@ static bool passed_over(struct game *g)
 }
 
 /* Tensors that were received: looked at, and kept for a while. */
-static void check_received(struct game *g, struct sent *s, DLManagedTensorVersioned *t[], uint32_t n,
-			   const struct dlbuf_frame *f)
+static void check_received(struct game *g, struct sent *s, DLManagedTensorVersioned *t[],
+			   uint32_t n, const struct dlbuf_frame *f)
 {
 	const struct dlbuf_acquire_opts now = { .size = sizeof(now), .deadline_ns = 1 };
 	struct kept *k;

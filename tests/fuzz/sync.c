@@ -36,9 +36,12 @@ static DLManagedTensorVersioned foreign = { .version = { DLPACK_MAJOR_VERSION, 0
 
 static bool blocked(const struct game *g, uint32_t buffer, uint32_t access)
 {
-	for (unsigned int i = 0; i < MOST_FENCES; i++)
-		if (g->fences[i].pending[buffer] && (g->fences[i].pending[buffer] | access) & DLBUF_WRITE)
+	for (unsigned int i = 0; i < MOST_FENCES; i++) {
+		uint32_t pending = g->fences[i].pending[buffer];
+
+		if (pending && (pending | access) & DLBUF_WRITE)
 			return true;
+	}
 	return false;
 }
 
@@ -71,7 +74,8 @@ static void import(struct game *g)
 	o.access = bits >> 2 & 3;
 	if (bits & 16 && o.access & DLBUF_WRITE)
 		return;
-	CHECK(!dlbuf_import(memory.cpu, bits & 16 ? memory.ro[buffer] : memory.fds[buffer], &l, &o, &h->t));
+	CHECK(!dlbuf_import(memory.cpu, (bits & 16 ? memory.ro : memory.fds)[buffer], &l, &o,
+			    &h->t));
 	h->buffer = buffer;
 	h->access = bits & 16 || o.access == DLBUF_READ ? DLBUF_READ : DLBUF_RW;
 }
@@ -124,7 +128,8 @@ static void add_fence(struct game *g)
 	if (f->writer < 0)
 		f->writer = eventfd(0, EFD_CLOEXEC);
 	CHECK(f->writer >= 0);
-	ret = dlbuf_fence_import(memory.fds[bits & 3], access, bits & 16 ? memory.fds[0] : f->writer);
+	ret = dlbuf_fence_import(memory.fds[bits & 3], access,
+				 bits & 16 ? memory.fds[0] : f->writer);
 	CHECK(ret == (access && !(bits & 16) ? 0 : -EINVAL));
 	if (!ret)
 		f->pending[bits & 3] |= access;
@@ -186,7 +191,8 @@ static void acquire(struct game *g)
 	/* One that cannot wait for ever has no deadline. */
 	if (!want && bits & 128)
 		o.deadline_ns = 0;
-	ret = bits & 1 ? dlbuf_acquire(t[0], access, NULL, &o) : dlbuf_acquire_all(t, n, access, NULL, &o);
+	ret = bits & 1 ? dlbuf_acquire(t[0], access, NULL, &o) :
+			 dlbuf_acquire_all(t, n, access, NULL, &o);
 	CHECK(want > 0 ? ret == -EBUSY || ret == -EACCES || ret == -EINVAL : ret == want);
 	if (ret) {
 		CHECK(dlbuf_last_error()[0]);
@@ -237,7 +243,8 @@ static void by_fence(struct game *g)
 	ret = dlbuf_acquire_fence(h->t, DLBUF_READ, &fence);
 	CHECK(ret == (h->t && !h->foreign ? -EOPNOTSUPP : -EINVAL) && fence == 77);
 	ret = dlbuf_release_fence(h->t, -1);
-	CHECK(ret == (!h->t || h->foreign ? -EINVAL : -EOPNOTSUPP) || (ret == -EINVAL && !h->acquired));
+	CHECK(ret == (!h->t || h->foreign ? -EINVAL : -EOPNOTSUPP) ||
+	      (ret == -EINVAL && !h->acquired));
 }
 
 /* What there is to wait for is told without waiting. */
@@ -254,7 +261,8 @@ static void look(struct game *g)
 	} else if (access & ~h->access) {
 		CHECK(ret == -EACCES && fd == 77);
 	} else {
-		CHECK(!ret && (fd != -1 && memory_fence_is_pending(fd)) == blocked(g, h->buffer, access));
+		CHECK(!ret && (fd != -1 && memory_fence_is_pending(fd)) ==
+			      blocked(g, h->buffer, access));
 		if (fd != -1)
 			close(fd);
 	}
@@ -268,7 +276,8 @@ static void look(struct game *g)
 
 static void merge(struct game *g)
 {
-	int a = g->fences[byte(&g->in) % MOST_FENCES].writer, b = g->fences[byte(&g->in) % MOST_FENCES].writer;
+	int a = g->fences[byte(&g->in) % MOST_FENCES].writer;
+	int b = g->fences[byte(&g->in) % MOST_FENCES].writer;
 	int both = 77;
 
 	CHECK(!dlbuf_fence_merge(a, b, &both));

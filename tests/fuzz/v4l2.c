@@ -68,10 +68,14 @@ static void get_buffer(struct input *in, const struct v4l2_format *fmt, struct v
 {
 	uint8_t bits = byte(in);
 
-	*buf = (struct v4l2_buffer){ .type = bits & 1 ? fmt->type : byte(in), .bytesused = number(in),
-		.length = number(in), .flags = number(in), .sequence = byte(in), .field = byte(in) % 12,
-		.timestamp = { .tv_sec = byte(in), .tv_usec = byte(in) } };
-	if (buf->type != V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE && buf->type != V4L2_BUF_TYPE_VIDEO_OUTPUT_MPLANE)
+	*buf = (struct v4l2_buffer){
+		.type = bits & 1 ? fmt->type : byte(in), .bytesused = number(in),
+		.length = number(in), .flags = number(in), .sequence = byte(in),
+		.field = byte(in) % 12,
+		.timestamp = { .tv_sec = byte(in), .tv_usec = byte(in) },
+	};
+	if (buf->type != V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE &&
+	    buf->type != V4L2_BUF_TYPE_VIDEO_OUTPUT_MPLANE)
 		return;
 	buf->m.planes = bits & 2 ? planes : NULL;
 	buf->length = byte(in) % (VIDEO_MAX_PLANES + 1);

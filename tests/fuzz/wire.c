@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The wire of the Verilog simulators (dlbuf/vpi.h): any sequence of what a program sends, by the
- * library or in its own words, and what a simulator receives, hands back, keeps and forgets. What is
- * received is what was sent, byte by byte; a work that was not done is told once; and no fd is left.
+ * The wire of the Verilog simulators (dlbuf/vpi.h). A program sends, by the library or in its own
+ * words; a simulator receives, hands back, keeps and forgets, in any order. The received bytes are
+ * those that were sent. Work that was not done is told once. No fd is left.
  *
  *	build/.../tests/fuzz/wire -max_total_time=60 tests/fuzz/corpus/wire
  */
@@ -147,7 +147,8 @@ static void send_raw(struct game *g)
 		((uint8_t *)&packet)[number(&g->in) % bytes] ^= byte(&g->in);
 	if (bits & 64)
 		bytes -= byte(&g->in) % 100;
-	CHECK(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, end) && !pipe2(lease, O_CLOEXEC));
+	CHECK(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, end));
+	CHECK(!pipe2(lease, O_CLOEXEC));
 	if (bits & 8)
 		fds[nfds++] = lease[0];
 	fds[nfds++] = bits & 128 ? memory.fds[0] : end[1];

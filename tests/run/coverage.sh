@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154
 #
 # Which lines of a folder have run, by gcov's counts, for tests/run/coverage and tests/fuzz/run. They set `build`, and `gcov`, the
 # compiler's own, to words of a command.

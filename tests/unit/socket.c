@@ -117,6 +117,43 @@ TEST(tensors_come_back)
 	}
 }
 
+/* The largest message has exactly the bytes that there is room for. */
+TEST(each_number_of_dimensions_comes_back)
+{
+	int64_t dims[DLBUF_MAX_NDIM], steps[DLBUF_MAX_NDIM];
+	static struct message m;
+	struct packet p;
+
+	for (int ndim = 0; ndim <= DLBUF_MAX_NDIM; ndim++) {
+		DLTensor layout = { .ndim = ndim, .dtype = { kDLFloat, 32, ndim + 1 },
+				    .shape = dims, .strides = steps,
+				    .byte_offset = 1024 + 4 * ndim };
+
+		for (int i = 0; i < ndim; i++) {
+			dims[i] = i == ndim / 2 ? ndim : 1;
+			steps[i] = i % 2 ? INT64_MAX : INT64_MIN;
+		}
+		steps[ndim / 2 % DLBUF_MAX_NDIM] = 1;
+		for (unsigned int n = 1; n <= DLBUF_MAX_PLANES; n++) {
+			p = tensors_of(&layout, n, DLBUF_RW, 0);
+			CHECK_EQ(p.bytes, sizeof(struct message_head) +
+				 n * (sizeof(struct message_tensor) + 16 * ndim));
+			REQUIRE_OK(message_parse(p.data, p.bytes, 1, &m));
+			CHECK_EQ(m.head.ntensors, n);
+			for (unsigned int k = 0; k < n; k++) {
+				const DLTensor *l = &m.layouts[k].layout;
+
+				CHECK_EQ(l->ndim, ndim);
+				CHECK_EQ(l->dtype.lanes, ndim + 1);
+				CHECK_EQ(l->byte_offset, layout.byte_offset);
+				CHECK(!memcmp(l->shape, dims, ndim * sizeof(*dims)));
+				CHECK(!memcmp(l->strides, steps, ndim * sizeof(*steps)));
+			}
+		}
+	}
+	CHECK_EQ(p.bytes, MESSAGE_MAX_BYTES);
+}
+
 /* Strides of 0: any number of elements over one byte of memory. */
 TEST(more_elements_than_64_bits_count)
 {

@@ -276,6 +276,38 @@ TEST(arrival)
 	end();
 }
 
+/* Of as many dimensions as a message has. */
+TEST(every_ndim)
+{
+	int64_t dims[DLBUF_MAX_NDIM], steps[DLBUF_MAX_NDIM];
+	DLManagedTensorVersioned *t;
+
+	begin();
+	for (int ndim = 0; ndim <= DLBUF_MAX_NDIM; ndim++) {
+		const DLTensor layout = LAYOUT8(ndim, dims, .strides = ndim % 3 ? steps : NULL,
+						.byte_offset = 64 + ndim);
+		struct dlbuf_vpi_arrival a;
+
+		for (int i = 0; i < ndim; i++) {
+			dims[i] = i < 4 ? 2 : 1;
+			steps[i] = ndim % 3 == 2 ? -i : 3 * i;
+		}
+		REQUIRE_OK(dlbuf_import(f.sim, f.memfd, &layout, NULL, &t));
+		REQUIRE_OK(dlbuf_acquire(t, DLBUF_READ, NULL, NULL));
+		REQUIRE_OK(dlbuf_vpi_send(t, "t", NULL));
+		CHECK_OK(dlbuf_release(t, NULL, NULL));
+		a = receive();
+		CHECK_EQ(a.tensor->dl_tensor.ndim, ndim);
+		for (int i = 0; i < ndim; i++) {
+			CHECK_EQ(a.tensor->dl_tensor.shape[i], dims[i]);
+			CHECK_EQ(a.tensor->dl_tensor.strides[i], t->dl_tensor.strides[i]);
+		}
+		t->deleter(t);
+		hand_back(&a);
+	}
+	end();
+}
+
 /* Other devices wait, and readers only for writers. */
 TEST(others_wait)
 {

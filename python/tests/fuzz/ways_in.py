@@ -3,7 +3,8 @@
 """Any bytes as what a producer hands over: capsules, the exchange API, array
 interfaces, buffers and addresses. What is accepted has the counts and the bytes
 that an oracle in Python's unbounded integers says, and no other; where these bytes
-lie in real memory every way out is read.
+lie in real memory every way out is read. Where tests/harness/memfds.c is preloaded
+memfds stand for dma-bufs: they are imported, sent and pickled, too.
 
     python ways_in.py [libFuzzer's options] corpus/ways_in
 
@@ -12,15 +13,20 @@ As tests/fuzz/frame.c, the input is a string of small decisions.
 
 import ctypes
 import itertools
+import mmap
 import os
+import pickle
+import socket
 import sys
 import weakref
+from multiprocessing.reduction import ForkingPickler
 
 import atheris
 import numpy as np
 
 with atheris.instrument_imports(include=["dlbuf"]):
     import dlbuf
+    import dlbuf.multiprocessing
     from dlbuf import _cuda
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -423,11 +429,99 @@ def views(p, owner):
         assert elements(at, v.shape, v.strides) == want, (args, index, v)
 
 
+# ------------------------------------------------------------------ dma-bufs
+
+BYTES = 16384
+CONTENT = bytes((i * 7919 >> 5 ^ i) & 255 for i in range(BYTES))
+ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+
+
+def dma_buf():
+    """A memfd that stands for one, with CONTENT in it; None without the preload."""
+    try:
+        ctypes.CDLL(None).memfds_begin()
+    except AttributeError:
+        return None
+    fd = os.memfd_create("good")
+    assert os.write(fd, CONTENT) == BYTES
+    return fd
+
+
+def same_bytes(t, offset, shape, strides, item, dtype):
+    """What a tensor shows of CONTENT, by its own address and by the layout."""
+    assert t.shape == tuple(shape) and t.dtype == dlbuf.dtype(dtype), repr(t)
+    count = 1
+    for n in shape:
+        count *= n
+    if not count or count > READ:
+        return
+    assert all(n == 1 or a == b for n, a, b in zip(shape, t.strides, strides))
+    want = b"".join(
+        CONTENT[at:at + item] for at in (
+            offset + item * sum(i * s for i, s in zip(index, strides))
+            for index in itertools.product(*map(range, shape))))
+    t.acquire("read")
+    assert contents(t.data, shape, strides, item) == want
+    t.release()
+
+
+def imports(p, owner):
+    ndim = p.ConsumeIntInRange(0, MAX_NDIM + 1)
+    shape = [p.ConsumeIntInRange(0, 15) % 5 or 1 if i < 4 or i == ndim - 1 else 1
+             for i in range(ndim)]
+    if shape and not p.ConsumeIntInRange(0, 15):
+        shape[p.ConsumeIntInRange(0, ndim - 1)] = 0
+    strides = None
+    if p.ConsumeBool():
+        strides = [p.ConsumeIntInRange(-9, 40) if p.ConsumeIntInRange(0, 15)
+                   else signed(p) for _ in shape]
+    dtype = p.PickValueInList(DTYPES)
+    bits = dtype[1] * dtype[2]
+    offset = 16 * p.ConsumeIntInRange(0, BYTES // 16)
+    access = p.PickValueInList([None, "read", "rw"])
+    base = 1 << 32          # so that what begins before the buffer is seen
+    try:
+        first, end = extent(base + offset, shape, strides, bits)
+        made = bits % 8 == 0 and (not end or base <= first and end <= base + BYTES)
+    except Refused:
+        made = False
+    try:
+        t = dlbuf.from_fd(FD, shape, dtype, strides=strides, offset=offset,
+                          access=access)
+    except REFUSED:
+        assert not made, (shape, strides, dtype, offset, sys.exc_info()[1])
+        return
+    assert made, (shape, strides, dtype, offset, t)
+    strides = compact(shape) if strides is None else strides
+    layout = offset, shape, strides, bits // 8, dtype
+    same_bytes(t, *layout)
+    dlbuf.send(ours, [t, t.share()][:p.ConsumeIntInRange(1, 2)])
+    got = dlbuf.recv(theirs)
+    for u in (got if isinstance(got, list) else [got]):
+        same_bytes(u, *layout)
+        assert u.read_only == t.read_only and u.extent == t.extent
+    same_bytes(dlbuf.wrap(t, reverse=True).permute(*reversed(range(ndim))), *layout)
+    # A thread of multiprocessing's hands the fd over, which takes its time.
+    if not p.ConsumeIntInRange(0, 31):
+        same_bytes(pickle.loads(bytes(ForkingPickler.dumps(t))), *layout)
+    if t.size and not t.read_only:
+        with mmap.mmap(FD, BYTES) as m:
+            t.acquire("write")
+            ctypes.memset(t.data, 0xa5, bits // 8)
+            t.release()
+            assert m[offset:offset + bits // 8] == b"\xa5" * (bits // 8)
+            m[:] = CONTENT
+
+
+FD = dma_buf()
+WAYS = [capsules, interfaces, addresses, buffers, views, *[imports] * (FD is not None)]
+
+
 def one(data):
     p = atheris.FuzzedDataProvider(data)
     owner = Owner()
     gone = weakref.ref(owner)
-    way = p.PickValueInList([capsules, interfaces, addresses, buffers, views])
+    way = p.PickValueInList(WAYS)
     way(p, owner)
     del owner
     assert not gone(), "the owner is still held"
