@@ -310,22 +310,47 @@ class Camera(Iterator[TensorFrame], AsyncIterator[TensorFrame]):
 
     @property
     def closed(self) -> bool:
-        """Whether close() was called."""
+        """Whether close() was called.
+
+        >>> with dlbuf.Camera(0) as camera:
+        ...     print(camera.closed)
+        False
+        >>> camera.closed
+        True
+        """
         return self._capture.closed
 
     @property
     def held(self) -> int:
-        """How many of the camera's buffers the program uses."""
+        """How many of the camera's buffers the program uses.
+
+        >>> with dlbuf.Camera(0) as camera:
+        ...     with next(camera):
+        ...         print(camera.held)
+        ...     print(camera.held)
+        1
+        0
+        """
         return self._capture.held
 
     @property
     def dropped(self) -> int:
-        """How many frames drop=True has given back to the camera."""
+        """How many frames drop=True has given back to the camera.
+
+        >>> with dlbuf.Camera(0) as camera:
+        ...     camera.dropped
+        0
+        """
         return self._capture.dropped
 
     @property
     def controls(self) -> Controls:
-        """The controls by the names of v4l2-ctl: see Controls."""
+        """The controls by the names of v4l2-ctl: see Controls.
+
+        >>> with dlbuf.Camera(0) as camera:
+        ...     "brightness" in camera.controls
+        True
+        """
         return Controls(self, self._control_ids, self._pid)
 
     @property
@@ -333,6 +358,10 @@ class Camera(Iterator[TensorFrame], AsyncIterator[TensorFrame]):
         """The formats that the node has, with their sizes and rates.
 
         Asks the driver. A closed camera raises ClosedError.
+
+        >>> with dlbuf.Camera(0) as camera:
+        ...     "NV12" in [f.name for f in camera.formats]
+        True
         """
         self._check_open()
         return read_formats(self.fileno())

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar, overload
 
 from . import _cuda, _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Tensor
-from ._errors import UnsupportedError
+from ._errors import InvalidError, UnsupportedError
 from ._types import DLDeviceType, device_pair, parse_dtype
 
 class _HasDLPack(Protocol):
@@ -24,7 +24,7 @@ class _HasDLPack(Protocol):
 _DLPack = TypeVar("_DLPack", bound=_HasDLPack)
 _VERSION = (1, 3)
 _CAPSULE = type(Tensor.__dlpack_c_exchange_api__)
-_EOPNOTSUPP = 95
+_EINVAL, _EOPNOTSUPP = 22, 95
 _TYPESTR = re.compile(r"([<>|=])([a-zA-Z])(\d+)")
 # Not f16 and c32: a long double is padded, or not IEEE's.
 _TYPES = {"b1": "bool"} | {
@@ -45,11 +45,14 @@ def _device_pair(device: Any) -> tuple[int, int]:
         kind, number = device
         if isinstance(kind, enum.Enum):
             kind = kind.value
-        return operator.index(kind), operator.index(number)
+        pair = operator.index(kind), operator.index(number)
     except (TypeError, ValueError):
         raise TypeError("a device is a name as \"cpu\" or \"cuda:0\", a "
                         "dlbuf.Device, or DLPack's pair (type, number), not "
                         f"{device!r}") from None
+    if any(not -1 << 31 <= n < 1 << 31 for n in pair):
+        raise InvalidError(_EINVAL, f"the numbers of the device {device!r} do not fit 32 bits")
+    return pair
 
 
 def _capsule(method: Any, device: Any, copy: bool | None) -> Any:

@@ -105,19 +105,39 @@ class Device:
     def opencl(self) -> tuple[int, int, int, int]:
         """The addresses of an OpenCL device's handles: (platform, device,
         context, queue). They are borrowed, and valid while the device is.
-        Raises InvalidError for another device."""
+        Raises InvalidError for another device.
+
+        >>> import pyopencl as cl                   # doctest: +SKIP
+        >>> platform, device, context, queue = dlbuf.Device("opencl:0").opencl  # doctest: +SKIP
+        >>> cl.Context.from_int_ptr(context)        # doctest: +SKIP
+        """
     @property
     def name(self) -> str:
-        """The name that Device() takes, e.g. "vulkan:0"; also once it is closed."""
+        """The name that Device() takes, e.g. "vulkan:0"; also once it is closed.
+
+        >>> dlbuf.Device("cpu").name
+        'cpu'
+        """
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     @property
     def info(self) -> DeviceInfo:
-        """What the device is, as a DeviceInfo."""
+        """What the device is, as a DeviceInfo.
+
+        >>> dlbuf.Device("cpu").info.backend
+        'cpu'
+        """
     @property
     def closed(self) -> bool:
-        """Whether close() was called."""
+        """Whether close() was called.
+
+        >>> with dlbuf.Device("cpu") as device:
+        ...     print(device.closed)
+        False
+        >>> device.closed
+        True
+        """
     def paths(
         self, fd: int | _HasFileno | None = None, *,
         access: Access | int | str | None = None,
@@ -203,26 +223,51 @@ class Tensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The size of each dimension, in elements."""
+        """The size of each dimension, in elements.
+
+        >>> dlbuf.alloc((4, 6), "uint8")[1:, ::2].shape
+        (3, 3)
+        """
     @property
     def strides(self) -> tuple[int, ...]:
-        """The steps of each dimension, in elements and not in bytes."""
+        """The steps of each dimension, in elements and not in bytes.
+
+        >>> dlbuf.alloc((4, 6), "float32")[1:, ::2].strides
+        (6, 2)
+        """
     @property
     def dtype(self) -> DType:
         """The type of the elements, a DType, which is a str: "uint8", "float32",
-        "bfloat16"."""
+        "bfloat16".
+
+        >>> t = dlbuf.alloc((4, 6), "f4")
+        >>> t.dtype, t.dtype == "float32", t.dtype.itemsize
+        ('float32', True, 4)
+        """
     @property
     def __numpy_dtype__(self) -> Any:
         """What NumPy 2.4 asks for the dtype of."""
     @property
     def T(self) -> Tensor:
-        """A view with the dimensions in the opposite order: transpose()."""
+        """A view with the dimensions in the opposite order: transpose().
+
+        >>> dlbuf.alloc((4, 6, 3), "uint8").T.shape
+        (3, 6, 4)
+        """
     @property
     def ndim(self) -> int:
-        """How many dimensions the tensor has."""
+        """How many dimensions the tensor has.
+
+        >>> dlbuf.alloc((4, 6), "uint8").ndim
+        2
+        """
     @property
     def size(self) -> int:
-        """How many elements the tensor has: the product of shape."""
+        """How many elements the tensor has: the product of shape.
+
+        >>> dlbuf.alloc((4, 6), "float32").size
+        24
+        """
     @property
     def nbytes(self) -> int:
         """How many bytes the elements have, without gaps between them.
@@ -234,13 +279,27 @@ class Tensor:
     def data(self) -> int:
         """DLTensor.data: the address of the first element on a device with
         addresses (CPU, CUDA); else the handle of the whole buffer, e.g. the
-        cl_mem. 0 for a tensor without elements."""
+        cl_mem. 0 for a tensor without elements.
+
+        >>> t = dlbuf.alloc((4, 6), "uint8")
+        >>> t[1].data - t.data
+        6
+        """
     @property
     def byte_offset(self) -> int:
-        """Bytes from data to the first element. 0 on a device with addresses."""
+        """Bytes from data to the first element. 0 on a device with addresses.
+
+        >>> dlbuf.alloc((4, 6), "uint8")[1].byte_offset
+        0
+        """
     @property
     def read_only(self) -> bool:
-        """Whether consumers must not write to the memory."""
+        """Whether consumers must not write to the memory.
+
+        >>> t = dlbuf.alloc(4, "uint8")
+        >>> t.read_only, dlbuf.from_fd(t.fd, 4, "uint8", access="read").read_only
+        (False, True)
+        """
     @property
     def is_copied(self) -> bool:
         """Whether the memory is a copy: of another producer's memory, or of the
@@ -253,7 +312,13 @@ class Tensor:
         """
     @property
     def closed(self) -> bool:
-        """Whether close() was called."""
+        """Whether close() was called.
+
+        >>> t = dlbuf.alloc(4, "uint8")
+        >>> t.close()
+        >>> t.closed
+        True
+        """
     @property
     def device(self) -> Device | Any:
         """The Device of the tensor. Plain memory of the CPU has "cpu", too. None for
@@ -266,33 +331,72 @@ class Tensor:
         """
     @property
     def frame(self) -> Frame | Any:
-        """The Frame that the tensor is a part of, or None."""
+        """The Frame that the tensor is a part of, or None.
+
+        >>> with dlbuf.Camera(format="NV12", size=(320, 180)) as camera:
+        ...     y, uv = next(camera)
+        >>> y.frame.format, y.frame.width, y.frame is uv.frame
+        ('NV12', 320, True)
+        """
     @property
     def fd(self) -> int | Any:
         """The dma-buf, as an fd of the tensor; None for memory that is no
         dma-buf. The fd is closed with the tensor: os.dup() it to keep it
-        longer."""
+        longer.
+
+        >>> t = dlbuf.alloc(4, "uint8")
+        >>> fd = os.dup(t.fd)
+        >>> t.close()
+        >>> dlbuf.from_fd(fd, 4, "uint8").size
+        4
+        >>> os.close(fd)
+        """
     @property
     def path(self) -> str | None:
         """How the device reaches the bytes: "direct", "host", "bridge" or
-        "copy", see PathInfo; None for memory that is no dma-buf."""
+        "copy", see PathInfo; None for memory that is no dma-buf.
+
+        >>> dlbuf.alloc(4, "uint8").path
+        'direct'
+        """
     @property
     def access(self) -> Access | None:
         """The accesses that the tensor allows; None for memory that is no
-        dma-buf."""
+        dma-buf.
+
+        >>> t = dlbuf.alloc(4, "uint8")
+        >>> t.access, t.access == "rw"
+        (Access.RW, True)
+        """
     @property
     def acquired(self) -> Access | None:
         """The access that acquire() has begun, Access(0) outside of one; None
-        for memory that is no dma-buf."""
+        for memory that is no dma-buf.
+
+        >>> with dlbuf.alloc(4, "uint8") as t:
+        ...     t.acquired
+        Access.RW
+        >>> t.acquired
+        Access(0)
+        """
     @property
     def buffer(self) -> tuple[int, int, int] | Any:
         """The identity of the dma-buf and its size in bytes: (st_dev, st_ino,
         bytes). Equal for tensors of one dma-buf, in every process. None for
-        memory that is no dma-buf."""
+        memory that is no dma-buf.
+
+        >>> t = dlbuf.alloc(4, "uint8")
+        >>> t.buffer == t[1:].buffer, t.buffer == dlbuf.alloc(4, "uint8").buffer
+        (True, False)
+        """
     @property
     def extent(self) -> tuple[int, int] | Any:
         """The bytes of the dma-buf that the tensor uses: (first, end). None for
-        memory that is no dma-buf."""
+        memory that is no dma-buf.
+
+        >>> dlbuf.alloc((4, 6), "uint16")[1, 2:4].extent
+        (16, 20)
+        """
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """NumPy's array interface, for memory that the CPU can reach. Reading
@@ -467,6 +571,10 @@ class Tensor:
         the access ends when PyTorch deletes it. UnsupportedError for devices that
         PyTorch does not have: t.to("cpu").torch() is a tensor of the same memory.
         It has no negative strides, either: UnsupportedError.
+
+        torch.asarray(t) and torch.tensor(t) are no replacement: PyTorch does not ask for
+        DLPack there. asarray() takes the buffer as bytes, and returns one dimension of
+        float32 or of its argument dtype. torch.from_dlpack(t) is right.
 
         >>> dlbuf.alloc((2, 3), "uint8").torch()   # doctest: +SKIP
         tensor([[0, 0, 0],

@@ -38,12 +38,26 @@ class Exported:
 
     @property
     def fd(self) -> int:
-        """The dma-buf. Raises InvalidError after close()."""
+        """The dma-buf. Raises InvalidError after close().
+
+        >>> t = dlbuf.alloc(16, "uint8")    # in place of one that export() made
+        >>> with dlbuf.Exported(os.dup(t.fd), 0, 4096) as e:
+        ...     dlbuf.from_fd(e.fd, 16, "uint8").buffer == t.buffer
+        True
+        """
         return self.fileno()
 
     @property
     def closed(self) -> bool:
-        """Whether close() was called."""
+        """Whether close() was called.
+
+        >>> t = dlbuf.alloc(16, "uint8")    # in place of one that export() made
+        >>> with dlbuf.Exported(os.dup(t.fd), 0, 4096) as e:
+        ...     print(e.closed)
+        False
+        >>> e.closed
+        True
+        """
         return self._fd < 0
 
     def fileno(self) -> int:

@@ -92,13 +92,24 @@ class TensorFrame(tuple[Tensor, ...]):
 
     @property
     def sequence(self) -> int | None:
-        """The producer's count of frames, or None. A gap means lost frames."""
+        """The producer's count of frames, or None. A gap means lost frames.
+
+        >>> with dlbuf.Camera(format="NV12", size=(320, 180)) as camera:
+        ...     next(camera).sequence
+        0
+        """
         return self.info.sequence
 
     @property
     def timestamp(self) -> float | None:
         """When the picture was taken, in seconds of info.clock; None if there
-        is no timestamp."""
+        is no timestamp.
+
+        >>> with dlbuf.Camera(format="NV12", size=(320, 180)) as camera:
+        ...     frame = next(camera)
+        >>> frame.info.clock, frame.timestamp > 0
+        (Clock.MONOTONIC, True)
+        """
         return self.info.timestamp
 
     def __copy__(self) -> NoReturn:

@@ -486,7 +486,7 @@ class Frames(Iterator[TensorFrame]):
     def __init__(self, run: Callable[[threading.Event], Generator[TensorFrame, None, None]]
                  ) -> None:
         self._lock, self._stop, self._process = threading.RLock(), threading.Event(), os.getpid()
-        self._run = run(self._stop)
+        self._inside, self._run = False, run(self._stop)
 
     def __next__(self) -> TensorFrame:
         # A child of fork() may have the lock of a thread that it does not have.
@@ -494,7 +494,11 @@ class Frames(Iterator[TensorFrame]):
             raise StopIteration
         try:
             with self._lock:
-                return next(self._run)
+                self._inside = True
+                try:
+                    return next(self._run)
+                finally:
+                    self._inside = False
         finally:
             if self._stop.is_set():
                 self.close()
@@ -506,7 +510,7 @@ class Frames(Iterator[TensorFrame]):
         self._stop.set()
         if self._lock.acquire(blocking=False):
             try:
-                if not self._run.gi_running:        # in a callback of this thread's next()
+                if not self._inside:        # in a callback of this thread's next()
                     self._run.close()
             finally:
                 self._lock.release()

@@ -44,17 +44,23 @@ int cuStreamSynchronize(void *stream)
 """
 
 
-@pytest.fixture
-def driver(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def double(tmp_path_factory):
     if not shutil.which("cc"):
         pytest.skip("no C compiler for the double")
-    so = tmp_path / "libcuda.so.1"
+    so = tmp_path_factory.mktemp("cuda") / "libcuda.so.1"
     subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", so],
                    input=DRIVER, text=True, check=True)
-    monkeypatch.setattr(_cuda, "SONAME", str(so))
+    return str(so)
+
+
+@pytest.fixture
+def driver(double, monkeypatch):
+    monkeypatch.setattr(_cuda, "SONAME", double)
     _cuda._driver.cache_clear()
-    lib = ctypes.CDLL(str(so))
-    yield ctypes.c_int.in_dll(lib, "waited")
+    waited = ctypes.c_int.in_dll(ctypes.CDLL(double), "waited")
+    waited.value = -1
+    yield waited
     _cuda._driver.cache_clear()
 
 

@@ -15,10 +15,17 @@ from dlbuf import _dlbuf
 from documents import items
 
 
+# They only refuse.
+ABSENT = "TensorFrame.index", "TensorFrame.count"
+
+
 def test_docstrings():
-    """Each name has a docstring of its own; what can be called has an example."""
-    bare = [i.name for i in items(dlbuf)
-            if not i.doc or i.kind != "data" and ">>>" not in i.doc]
+    """Each name has a docstring of its own. What can be called has an example, and so have
+    the attributes of objects that have methods. Those of records and enums are in the
+    example of the class."""
+    shown = "Tensor", "TensorFrame", "Camera", "Device", "Exported"
+    bare = [i.name for i in items(dlbuf) if not i.doc or ">>>" not in i.doc and (
+        i.kind != "data" or i.name.partition(".")[0] in shown and i.name not in ABSENT)]
     assert not bare, " ".join(bare)
 
 

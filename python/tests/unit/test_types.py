@@ -409,6 +409,10 @@ class Number(enum.Enum):
     (lambda: dlbuf.Device("cpu", max_idle=-1), "max_idle"),
     (lambda: dlbuf.Device("cpu").trim(1 << 32), "max_idle"),
     (lambda: dlbuf.share(None, 1 << 70, 1, "u1"), "address"),
+    *((lambda n=n, i=i, call=call: call((n, 0)[::i]), "device")
+      for call in (lambda d: dlbuf.share(None, 1, 1, "u1", device=d),
+                   lambda d: dlbuf.from_dlpack(b"abc", device=d), lambda d: tensor().to(d))
+      for n in (1 << 32 | 1, 1 << 70, -1 << 32) for i in (1, -1)),
     *((lambda n=n, i=i: tensor().__dlpack__(dl_device=(n, 0)[::i]), "dl_device")
       for n in (1 << 32 | 1, 1 << 40, 1 << 70, -1 << 32) for i in (1, -1)),
     *((lambda n=n, i=i: tensor().__dlpack__(max_version=(n, 1)[::i]), "max_version")
