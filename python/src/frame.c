@@ -258,14 +258,14 @@ PyObject *frame_record(PyObject *make, const struct dlbuf_frame *frame,
 
 	if (!planes)
 		return NULL;
-	args = Py_BuildValue("((IIIiK)N(IIII)I(IKLiii)y#)", frame->width,
+	args = Py_BuildValue("((IIIiK)N(IIII)I(IKLiiii)y#)", frame->width,
 			     frame->height, frame->code, frame->code_space,
 			     (unsigned long long)frame->modifier, planes,
 			     frame->crop.x, frame->crop.y, frame->crop.width,
 			     frame->crop.height, view, frame->flags,
 			     (unsigned long long)frame->sequence,
 			     (long long)frame->timestamp_ns, frame->clock,
-			     frame->field, frame->order,
+			     frame->field, frame->order, frame->orientation,
 			     (const char *)&frame->colour,
 			     (Py_ssize_t)sizeof(frame->colour));
 	record = args ? PyObject_CallObject(make, args) : NULL;
@@ -276,7 +276,7 @@ PyObject *frame_record(PyObject *make, const struct dlbuf_frame *frame,
 int parse_frame(PyObject *args, struct dlbuf_frame *frame)
 {
 	unsigned long long modifier, sequence;
-	int space, clock, field, order;
+	int space, clock, field, order, orientation;
 	long long timestamp;
 	const char *colour;
 	Py_ssize_t bytes;
@@ -284,12 +284,12 @@ int parse_frame(PyObject *args, struct dlbuf_frame *frame)
 	uint32_t view;
 
 	*frame = (struct dlbuf_frame){ .size = sizeof(*frame), .fence = -1 };
-	if (!PyArg_ParseTuple(args, "(IIIiK)O(IIII)I(IKLiii)y#", &frame->width,
+	if (!PyArg_ParseTuple(args, "(IIIiK)O(IIII)I(IKLiiii)y#", &frame->width,
 			      &frame->height, &frame->code, &space, &modifier,
 			      &planes, &frame->crop.x, &frame->crop.y,
 			      &frame->crop.width, &frame->crop.height, &view,
 			      &frame->flags, &sequence, &timestamp, &clock,
-			      &field, &order, &colour, &bytes) ||
+			      &field, &order, &orientation, &colour, &bytes) ||
 	    parse_planes(planes, frame))
 		return -1;
 	if (bytes != (Py_ssize_t)sizeof(frame->colour))
@@ -302,5 +302,6 @@ int parse_frame(PyObject *args, struct dlbuf_frame *frame)
 	frame->clock = clock;
 	frame->field = field;
 	frame->order = order;
+	frame->orientation = orientation;
 	return 0;
 }
