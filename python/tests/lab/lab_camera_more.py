@@ -437,7 +437,7 @@ def frame_prepare_makes_upright():
                                        dtype="float32")
         x, y = p(tensors)[0].numpy(), p(np.ascontiguousarray(want), format="RGB")[0].numpy()
         assert np.allclose(x, y, atol=1e-5), o
-        dlbuf.send(ours, tensors)
+        dlbuf.send(ours, dlbuf.TensorFrame(tensors, tensors[0].frame))
         with dlbuf.recv_frame(theirs) as frame:
             assert frame.info.orientation is o
     ours.close()
