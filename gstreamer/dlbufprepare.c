@@ -832,9 +832,6 @@ static int map_plane(DlbufPrepare *self, GstBuffer *in, const struct dlbuf_frame
 
 	if (!r.width)
 		r = (struct dlbuf_rect){ 0, 0, frame->width, frame->height };
-	if (r.x % p->hsub || r.y % p->vsub)
-		return dlbuf_fail(-EOPNOTSUPP, "the crop begins at %u,%u, inside a sample of plane "
-				  "%u that covers %ux%u pixels", r.x, r.y, i, p->hsub, p->vsub);
 	if (pitch % value || offset % value)
 		return dlbuf_fail(-EOPNOTSUPP, "plane %u: a pitch of %lld and an offset of %llu "
 				  "bytes are not whole %u-bit values", i, (long long)pitch,

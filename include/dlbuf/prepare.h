@@ -253,7 +253,9 @@ DLBUF_API int dlbuf_prepare_get_info(const struct dlbuf_prepare *plan,
  * next acquire of out returns that. On the others (DLBUF_SYNC_EVENT, DLBUF_SYNC_BLOCKS) the
  * call waits, as on the CPU; deadline_ns limits the wait for earlier work only.
  *
- * The lease of the frame fires when its pixels have been read. out is borrowed.
+ * The lease of the frame fires when its pixels have been read. out is borrowed. Packed 4:2:2
+ * may have a width, or a crop, that ends within a group of pixels, which dlbuf_import_frame()
+ * refuses: the frame's rows have whole groups, and no pixel beyond the picture is used.
  *
  * frame's fds are borrowed. On failure the lease does not fire.
  * -EINVAL      the plan has no device; the frame is of another kind than the plan's; the

@@ -537,6 +537,21 @@ static uint32_t show_rows(struct dlbuf_frame *f, uint32_t samples)
 	return samples ? all.x - all.x % samples : all.x;
 }
 
+/*
+ * A tensor of packed 4:2:2 has whole groups of pixels. Of a picture that ends within one, the
+ * plan reads no more than its part.
+ */
+static void show_groups(struct dlbuf_frame *f, uint32_t hsub)
+{
+	struct dlbuf_rect all;
+
+	if (frame_crop(f, &all))
+		return;
+	f->width += (hsub - f->width % hsub) % hsub;
+	if (f->crop.width)
+		f->crop.width += (hsub - f->crop.width % hsub) % hsub;
+}
+
 static int prepare_batch(struct dlbuf_prepare *p, const struct dlbuf_frame *frame,
 			 struct batch *b, uint64_t deadline_ns)
 {
@@ -562,6 +577,7 @@ static int prepare_batch(struct dlbuf_prepare *p, const struct dlbuf_frame *fram
 	if (!f.lease)
 		f.release = NULL;
 	import.view = p->source.view;
+	show_groups(&f, p->source.planes[0].hsub);
 	if (p->source.view == DLBUF_VIEW_ROWS)
 		b->skip = show_rows(&f, p->source.packed.samples);
 	ret = dlbuf_import_frame(p->dev, &f, &import, tensors, &n);

@@ -26,8 +26,8 @@ This machine and this build
 The tensor, and the type of its elements
     Tensor, DType, dtype
 Enums
-    Access, Clock, CodeSpace, DLDataTypeCode, DLDeviceType, Field, Order, View,
-    and the modifiers MOD_LINEAR (rows one after another) and MOD_INVALID (the
+    Access, Clock, CodeSpace, DLDataTypeCode, DLDeviceType, Field, Order,
+    Orientation, View, and the modifiers MOD_LINEAR (rows one after another) and MOD_INVALID (the
     producer did not say)
 Records
     Colour, DLDevice, DeviceInfo, DeviceStats, FormatInfo, FormatPlane, Frame,
@@ -66,7 +66,7 @@ from . import _tensor as _tensor
 from ._types import (MOD_INVALID, MOD_LINEAR, Access, Clock, CodeSpace, Colour,
                      DeviceInfo, DeviceStats, DLDataTypeCode, DLDevice,
                      DLDeviceType, DType, Field, FormatInfo, FormatPlane, Frame,
-                     Order, PathInfo, Plane, View, dtype)
+                     Order, Orientation, PathInfo, Plane, View, dtype)
 from ._v4l2 import (CameraFormat, CameraInfo, ControlFlag, ControlInfo,
                     Controls, FrameSize)
 from ._wrap import share, wrap
@@ -83,7 +83,7 @@ __all__ = [
     "DLDevice", "DLDeviceType", "DType", "FrameSize", "cameras",
     "DLPACK_VERSION", "DeadlineError", "Device", "DeviceInfo", "DeviceStats",
     "Error", "Exported", "Field", "FormatInfo", "FormatPlane", "Frame",
-    "InvalidError", "MOD_INVALID", "MOD_LINEAR", "Order", "PathInfo", "Plane",
+    "InvalidError", "MOD_INVALID", "MOD_LINEAR", "Order", "Orientation", "PathInfo", "Plane",
     "PrepareInfo", "PrepareOptions", "Preparer", "Tensor", "TensorFrame",
     "UnsupportedError", "View", "WouldBlockError",
     "alloc", "asdlpack", "devices", "dtype", "exchange", "export", "exporters",

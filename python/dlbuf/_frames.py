@@ -12,8 +12,8 @@ from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Tensor
 from ._errors import InvalidError, UnsupportedError
 from ._producers import find_format, from_frame, name_in
-from ._types import (Access, Clock, CodeSpace, Colour, Field, Frame, Order, Plane,
-                     View)
+from ._types import (Access, Clock, CodeSpace, Colour, Field, Frame, Order,
+                     Orientation, Plane, View)
 
 _DAMAGED, _SEQUENCE = 1, 2
 _EOPNOTSUPP = 95
@@ -25,12 +25,12 @@ def make_frame(
     planes: tuple[tuple[int, int, int, int], ...],
     crop: tuple[int, int, int, int],
     view: int,
-    said: tuple[int, int, int, int, int, int],
+    said: tuple[int, int, int, int, int, int, int],
     colour: bytes,
 ) -> Frame:
     """struct dlbuf_frame -> a record; the extension calls this."""
     width, height, code, number, modifier = size
-    flags, sequence, timestamp_ns, clock, field, order = said
+    flags, sequence, timestamp_ns, clock, field, order, orientation = said
     space = CodeSpace(number)
     try:
         info = find_format(code, space, modifier)[0]
@@ -42,7 +42,8 @@ def make_frame(
         tuple(Plane(*p) for p in planes), None if crop == _NO_CROP else crop,
         View(view), sequence if flags & _SEQUENCE else None,
         timestamp_ns if clock else None, Clock(clock), Field(field),
-        Order(order), bool(flags & _DAMAGED), Colour(*colour[:6]))
+        Order(order), bool(flags & _DAMAGED), Colour(*colour[:6]),
+        Orientation(orientation))
 
 
 def frame_args(f: Frame) -> tuple[Any, ...]:
@@ -53,7 +54,7 @@ def frame_args(f: Frame) -> tuple[Any, ...]:
             tuple((p.fd, p.pitch, p.offset, p.bytes) for p in f.planes),
             f.crop or _NO_CROP, int(f.view),
             (flags, f.sequence or 0, f.timestamp_ns or 0, int(f.clock),
-             int(f.field), int(order)), bytes(f.colour) + bytes(2))
+             int(f.field), int(order), int(f.orientation)), bytes(f.colour) + bytes(2))
 
 
 def _absent(name: str) -> property:

@@ -60,7 +60,8 @@ class PrepareOptions(TypedDict, total=False):
     torchvision: how half a pixel is rounded where a part is cut off.
 
     Picture. crop: (x, y, width, height), the part of the frame, fractions are allowed.
-    turn: quarter turns clockwise. flip: "x", "y" or "xy", after the turn. filter:
+    turn: quarter turns clockwise, of the upright picture: Frame.orientation comes first.
+    flip: "x", "y" or "xy", after the turn. filter:
     "bilinear" (OpenCV), "nearest", "area", and those of Pillow: "triangle", "cubic",
     "lanczos3". colour: a Colour, whose fields that are not 0 replace the frame's.
 
@@ -407,8 +408,8 @@ def _kind_of(tensors: tuple[Tensor, ...], format: str | None) -> _Kind:
                          "frame, and a model's input is made of its "
                          f'{view.name.lower()}: say view="{view.name.lower()}" to the '
                          "Camera or from_frame()")
-        size, planes, crop, *_, points = frame_args(record)
-        return size, ((-1, 0, 0, 0),) * len(planes), crop, 0, (0,) * 6, points
+        size, planes, crop, _, said, points = frame_args(record)
+        return size, ((-1, 0, 0, 0),) * len(planes), crop, 0, (0,) * 6 + said[6:], points
     try:
         if not isinstance(format, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise refuse('it is not a name, such as "RGB" or "NV12"')
@@ -430,9 +431,10 @@ def _kind_of(tensors: tuple[Tensor, ...], format: str | None) -> _Kind:
     rows = View.ROWS in info.views and not {View.PLANES, View.WORDS} & set(info.views)
     width = _columns(info, shape[1]) if rows else shape[1] * first.hsub
     size = (width, shape[0] * first.vsub, code, int(space), 0)
-    # A frame's planes keep its colour, also as another format.
-    colour = frame_args(record)[-1] if record else bytes(Colour()) + bytes(2)
-    return size, ((-1, 0, 0, 0),) * len(tensors), (0,) * 4, 0, (0,) * 6, colour
+    # A frame's planes keep its colour and orientation, also as another format.
+    said, colour = frame_args(record)[4:] if record else ((0,) * 7, bytes(Colour()) + bytes(2))
+    return (size, ((-1, 0, 0, 0),) * len(tensors), (0,) * 4, 0, (0,) * 6 + said[6:],
+            colour)
 
 
 def _on_cpu(what: str, t: Tensor) -> Tensor:
@@ -511,11 +513,11 @@ class PrepareInfo(NamedTuple):
     top: int
     """rows of the tensor above the picture; negative: so many are cut off"""
     crop: tuple[float, float, float, float]
-    """(x, y, width, height) of the part of the visible picture, before the turn"""
+    """(x, y, width, height) of the part of the visible picture as it is stored"""
     turn: int
-    """quarter turns clockwise"""
+    """quarter turns clockwise, of the frame's orientation and the options together"""
     flip: str
-    """"x", "y", "xy" or "", after the turn"""
+    """"x", "y", "xy" or "", after the turn, likewise"""
 
     def _place(self, x: float, y: float) -> tuple[float, float]:
         """dlbuf_prepare_map() of C."""
@@ -612,8 +614,8 @@ class Preparer:
     from_config() makes a Preparer of a model's own description.
 
     The call takes a frame and returns (tensor, info): see __call__(). It makes a plan
-    at the first frame of a kind (size, format, crop, modifier, colour) and keeps those
-    of up to 16 kinds. Several threads may call it; each has a plan of its own then.
+    at the first frame of a kind (size, format, crop, modifier, colour, orientation) and
+    keeps those of up to 16 kinds. Several threads may call it; each has a plan of its own then.
     Copies and pickles are of the options, and make plans of their own. A copy has the
     same Device; a pickle has its name, and raises TypeError for a Device of wrap_cuda()
     and its like.
@@ -736,7 +738,7 @@ class Preparer:
             if crop[2]:
                 width, height = crop[2:]
             width, height = options.get("crop", (0, 0, width, height))[2:]
-            if options.get("turn", 0) % 2:
+            if (options.get("turn", 0) + kind[4][6]) % 2:
                 width, height = height, width
             sizes = self._sizes(width, height)
             if not all(0 < n <= 32768 for n in sizes["scaled"]):

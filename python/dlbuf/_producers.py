@@ -12,7 +12,7 @@ from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Device, Tensor
 from ._errors import InvalidError
 from ._types import (MOD_LINEAR, Access, Clock, CodeSpace, Colour, DeviceInfo, Field,
-                     FormatInfo, FormatPlane, Frame, Order, Plane, View)
+                     FormatInfo, FormatPlane, Frame, Order, Orientation, Plane, View)
 
 _EINVAL = 22
 MAY_COPY, KEEP = 1, 2
@@ -293,6 +293,7 @@ def from_frame(
     order: Order | int | None = None,
     damaged: bool = False,
     colour: Colour = Colour(),
+    orientation: Orientation | int = Orientation.NONE,
 ) -> list[Tensor]:
     """Makes the tensors of a camera's or decoder's frame, one per plane by
     default.
@@ -304,8 +305,8 @@ def from_frame(
     which the tensors are made; None is the whole frame.
     view says which tensors, see View. access and may_copy are as in from_fd().
     fence: a sync_file that the pixels wait for, borrowed, -1 if it has
-    signalled. sequence, timestamp_ns with its clock, field, order, damaged and
-    colour are what Tensor.frame says; the import does not use them.
+    signalled. sequence, timestamp_ns with its clock, field, order, damaged,
+    colour and orientation are what Tensor.frame says; the import does not use them.
 
     release() is the frame's lease. It is called once, when the last tensor of
     this frame, and what was made of it, is gone and the last access to it is
@@ -364,7 +365,8 @@ def from_frame(
         width, height, name_in(info, code, where), code, where, modifier,
         info.channels, each, crop if crop and any(crop) else None, view, sequence,
         timestamp_ns, _one_of(Clock, "clock", 0 if timestamp_ns is None else clock),
-        _one_of(Field, "field", field), when, bool(damaged), Colour(*points))
+        _one_of(Field, "field", field), when, bool(damaged), Colour(*points),
+        _one_of(Orientation, "orientation", orientation))
     for p in frame.planes:
         _unsigned(32, "a plane's fd", p.fd, signed=True)
         _unsigned(64, "a plane's pitch", p.pitch, signed=True)

@@ -277,6 +277,33 @@ class Order(_Enum):
     """a fence of the frame signals it"""
 
 
+class Orientation(_Enum):
+    """How to make a stored picture upright: value & 3 quarter turns clockwise, and with
+    value & 4 then left and right exchanged. prepare() does it; tensors are of the
+    stored picture.
+
+    >>> dlbuf.Orientation(1)
+    Orientation.TURN_90
+    """
+
+    NONE = 0
+    """it is upright, or the producer did not say"""
+    TURN_90 = 1
+    """a quarter turn clockwise"""
+    TURN_180 = 2
+    """half a turn"""
+    TURN_270 = 3
+    """a quarter turn counter-clockwise"""
+    FLIP_X = 4
+    """left and right exchanged"""
+    TRANSPOSE = 5
+    """rows become columns"""
+    FLIP_Y = 6
+    """top and bottom exchanged"""
+    TRANSVERSE = 7
+    """TRANSPOSE and then TURN_180"""
+
+
 class Colour(NamedTuple):
     """The meaning of the values, in code points of ITU-T H.273; those of matrix and
     chroma_site are plus 1, because H.273 uses 0: BT.709's matrix is 2. 0 means that the
@@ -362,6 +389,8 @@ class Frame(NamedTuple):
     """whether the producer reported broken pixels"""
     colour: Colour = Colour()
     """what the values mean"""
+    orientation: Orientation = Orientation.NONE
+    """how to make the picture upright, which prepare() does"""
 
     @property
     def timestamp(self) -> float | None:

@@ -24,10 +24,10 @@ from ._errors import AccessError, Error, InvalidError, UnsupportedError
 from ._frames import TensorFrame, import_frame
 from ._producers import find_format
 from ._types import (MOD_INVALID, MOD_LINEAR, Access, Clock, CodeSpace, Colour, Field,
-                     FormatInfo, Order, Plane, View)
+                     FormatInfo, Order, Orientation, Plane, View)
 
 _EIO, _EBADF, _EACCES, _EINVAL, _ERANGE, _ENODATA, _EOPNOTSUPP = 5, 9, 13, 22, 34, 61, 95
-_WRITE = 1 << 1  # GST_LOCK_FLAG_WRITE
+_READ_WRITE = 1 << 0 | 1 << 1  # GST_LOCK_FLAG_READWRITE
 _MODULES = "Gst", "GstAllocators", "GstApp", "GstVideo"
 
 
@@ -265,9 +265,10 @@ def _plane(buffer: Any, offset: int, pitch: int) -> tuple[Plane, bool]:
                     f"{_NO_DMABUF if kind == 'SystemMemory' else ''}")
     # Fails for memory that is READONLY, that several buffers have, or that is read now.
     gst, address = _c().gst, hash(memory)
-    writable = gst.gst_mini_object_lock(address, _WRITE)
+    # A lock for writing alone would fail a reader behind a tee that maps it meanwhile.
+    writable = gst.gst_mini_object_lock(address, _READ_WRITE)
     if writable:
-        gst.gst_mini_object_unlock(address, _WRITE)
+        gst.gst_mini_object_unlock(address, _READ_WRITE)
     return (Plane(allocators.dmabuf_memory_get_fd(memory), pitch, memory.offset + skip,
                   memory.size - skip), not writable)
 
@@ -281,6 +282,7 @@ def frame(
     access: Access | int | str | None = None,
     may_copy: bool = False,
     modifier: int | None = None,
+    orientation: Orientation | int = Orientation.NONE,
 ) -> TensorFrame:
     """Makes the tensors of a Gst.Sample, or of a Gst.Buffer and its Gst.Caps.
 
@@ -292,6 +294,8 @@ def frame(
 
     The tensors are read-only if the memory is READONLY, or if several buffers have it.
     Behind a tee it is one buffer, which dlbuf cannot see: say access="read" there.
+
+    orientation is in a tag beside the caps: orientation() finds it.
 
     Caps with memory:DMABuf and without DMA_DRM (before GStreamer 1.24) do not say
     whether the picture is linear, and are refused unless you say modifier, MOD_LINEAR for
@@ -342,7 +346,8 @@ def frame(
         sequence=None if buffer.offset == none else buffer.offset,
         timestamp_ns=None if buffer.pts == none else buffer.pts, clock=Clock.STREAM,
         field=_field(said, flags), colour=_colour(said), order=Order.IMPLICIT,
-        damaged=bool(flags & int(gst.BufferFlags.CORRUPTED)), release=kept.clear)
+        damaged=bool(flags & int(gst.BufferFlags.CORRUPTED)), release=kept.clear,
+        orientation=orientation)
 
 
 def _read_only(access: Access | int | str | None) -> Access | int | str:
@@ -386,6 +391,34 @@ def allocate(sink: Any) -> None:
         raise InvalidError(_EINVAL, f"{sink.get_name()} has no sink pad")
     kind = int(_gi().Gst.PadProbeType.QUERY_DOWNSTREAM)
     _c().gst.gst_pad_add_probe(hash(pad), kind, _answer_probe, None, None)
+
+
+# GStreamer's words: a flip comes before the turn.
+_WORDS = {"rotate-0": 0, "rotate-90": 1, "rotate-180": 2, "rotate-270": 3,
+          "flip-rotate-0": 4, "flip-rotate-90": 7, "flip-rotate-180": 6,
+          "flip-rotate-270": 5}
+
+
+def orientation(sink: Any) -> Orientation:
+    """The tag image-orientation that has arrived at a sink, an appsink for example,
+    for frame(): that of the stream, or else of the whole file. frames() does it.
+
+    >>> import dlbuf.gstreamer
+    >>> from gi.repository import Gst
+    >>> _ = Gst.init(None)
+    >>> dlbuf.gstreamer.orientation(Gst.ElementFactory.make("appsink"))
+    Orientation.NONE
+    """
+    gst = _gi().Gst
+    pad, i = sink.get_static_pad("sink"), 0
+    found: dict[bool, str] = {}
+    while pad and (event := pad.get_sticky_event(gst.EventType.TAG, i)):
+        tags = event.parse_tag()
+        said, word = tags.get_string(gst.TAG_IMAGE_ORIENTATION)
+        if said and word in _WORDS:
+            found.setdefault(tags.get_scope() == gst.TagScope.STREAM, word)
+        i += 1
+    return Orientation(_WORDS[found.get(True, found.get(False, "rotate-0"))])
 
 
 def _pipeline_of(text: Any) -> Any:
@@ -459,7 +492,7 @@ def _frames(pipeline: Any, name: str | None, device: Device | str, stop: threadi
             if sample and not sample.get_buffer().get_size():
                 continue
             if sample:
-                made = frame(sample, device=device, **options)
+                made = frame(sample, device=device, orientation=orientation(sink), **options)
                 del sample
                 yield made
                 del made
@@ -532,8 +565,8 @@ def frames(
     name says which. It begins to play at the first frame, and stops when the
     iterator is closed, ends, or raises. The elements learn that GstVideoMeta is read,
     as by allocate(). An appsink without max-buffers gets 1: its queue would take all
-    the buffers of a camera while you work. Empty buffers are skipped. The options are
-    those of frame().
+    the buffers of a camera while you work. Empty buffers are skipped. The orientation is
+    that of orientation(). The other options are those of frame().
 
     Blocks for the next frame. close() ends that from any thread, and so does stopping the
     pipeline. If you hold frames, the element has fewer buffers: with caps of DMA_DRM it

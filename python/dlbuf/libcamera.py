@@ -19,7 +19,7 @@ from ._errors import Error, InvalidError, UnsupportedError
 from ._frames import TensorFrame, import_frame
 from ._producers import find_format
 from ._types import (Access, CodeSpace, Colour, Field, FormatInfo, Order,
-                     Plane, View)
+                     Orientation, Plane, View)
 
 _EINVAL, _ENODATA, _EOPNOTSUPP = 22, 61, 95
 _NO_OFFSET = 0xffffffff  # FrameBuffer::Plane::kInvalidOffset
@@ -69,6 +69,34 @@ def _planes(info: FormatInfo, stride: int, given: list[Any],
     return planes
 
 
+# By EXIF's numbers, which are libcamera's, less 1.
+_UPRIGHT = 0, 4, 2, 6, 5, 1, 7, 3
+
+
+def orientation(stored: Any, wanted: Any = 1) -> Orientation:
+    """How to turn the pictures of a camera that is mounted turned, for frame().
+
+    stored is CameraConfiguration.orientation after validate() or configure(): that of
+    the pictures. wanted is what the program asked for before, a libcamera.Orientation
+    (Rotate0), so that a picture that libcamera has turned as asked stays as it is.
+
+    >>> import libcamera, dlbuf.libcamera
+    >>> dlbuf.libcamera.orientation(libcamera.Orientation.Rotate180)
+    Orientation.TURN_180
+    """
+    try:
+        first, then = (_UPRIGHT[int(o) - 1] if 1 <= int(o) <= 8 else None
+                       for o in (stored, wanted))
+    except (TypeError, ValueError):
+        first = then = None
+    if first is None or then is None:
+        raise TypeError("an orientation is a libcamera.Orientation, not "
+                        f"{stored!r} or {wanted!r}")
+    # As dlbuf_libcamera_orientation() of C++.
+    then = then if then & 4 else -then & 3
+    return Orientation((first + (-then if first & 4 else then)) & 3 | (first ^ then) & 4)
+
+
 def frame(
     stream: Any,
     buffer: Any,
@@ -79,6 +107,7 @@ def frame(
     view: View | str = View.PLANES,
     access: Access | int | str | None = None,
     may_copy: bool = False,
+    orientation: Orientation | int = Orientation.NONE,
 ) -> TensorFrame:
     """Makes the tensors of a libcamera.FrameBuffer.
 
@@ -91,6 +120,8 @@ def frame(
     timestamp (Clock.UNKNOWN: libcamera does not define it) and damaged, and the
     order is COMPLETE. None means that nothing was captured yet. The virtual
     pipeline of 0.4 never writes the metadata: give None.
+
+    orientation is the camera's and not the stream's: orientation() finds it.
 
     release() is the lease, as in from_frame(): it may queue the request again, on
     any thread. The dma-bufs outlive the FrameBuffer. The other options are those of
@@ -136,4 +167,4 @@ def frame(
         sequence=said.sequence if said else None,
         timestamp_ns=said.timestamp if said else None, colour=_colour(config.color_space),
         field=Field.NONE, order=Order.COMPLETE if said else None,
-        damaged=status == "Error", release=release)
+        damaged=status == "Error", release=release, orientation=orientation)

@@ -15,7 +15,7 @@ from . import libcamera
 from ._dlbuf import Device
 from ._errors import InvalidError
 from ._frames import TensorFrame
-from ._types import Access, View
+from ._types import Access, Orientation, View
 
 _EINVAL = 22
 
@@ -28,6 +28,7 @@ def frame(
     view: View | str = View.PLANES,
     access: Access | int | str | None = None,
     may_copy: bool = False,
+    orientation: Orientation | int = Orientation.NONE,
 ) -> TensorFrame:
     """Makes the tensors of one stream of a picamera2.CompletedRequest: "main",
     "lores" or "raw".
@@ -36,7 +37,9 @@ def frame(
     has its buffers back when you have released it, too. Delete the tensors, or use
     `with frame:`, and do not leave them to the garbage collector, which may run
     while this thread is in Picamera2: its lock is not reentrant. What else there is
-    to know, and the options, are those of dlbuf.libcamera.frame().
+    to know, and the options, are those of dlbuf.libcamera.frame(). Picamera2 turns the
+    pictures as its configuration's transform says, by halves only: say orientation for
+    a camera that is mounted turned by a quarter.
 
     >>> from picamera2 import Picamera2
     >>> import dlbuf.picamera2
@@ -59,7 +62,7 @@ def frame(
     try:
         return libcamera.frame(
             stream, request.request.buffers[stream], release=release, device=device,
-            view=view, access=access, may_copy=may_copy)
+            view=view, access=access, may_copy=may_copy, orientation=orientation)
     except BaseException:
         release()
         raise

@@ -13,6 +13,7 @@ is the program's own, 17.0 or newer, and is not imported.
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ from ._errors import InvalidError, UnsupportedError
 from ._frames import TensorFrame, import_frame
 from ._producers import find_format
 from ._types import (Access, Clock, CodeSpace, Colour, Field, FormatInfo,
-                     Plane, View)
+                     Orientation, Plane, View)
 
 _EINVAL, _ERANGE, _EOPNOTSUPP = 22, 34, 95
 _MAX = 4  # AV_DRM_MAX_PLANES
@@ -152,6 +153,25 @@ def _colour(frame: Any) -> Colour:
                   extent if extent in (1, 2) else 0, site if 0 < site < 7 else 0)
 
 
+# a, b, c and d of FFmpeg's display matrix: where a step to the right and one down go.
+_STEPS = ((1, 0, 0, 1), (0, 1, -1, 0), (-1, 0, 0, -1), (0, -1, 1, 0),
+          (-1, 0, 0, 1), (0, 1, 1, 0), (1, 0, 0, -1), (0, -1, -1, 0))
+
+
+def _orientation(frame: Any) -> Orientation:
+    sides = [s for s in getattr(frame, "side_data", None) or ()
+             if getattr(getattr(s, "type", None), "name", None) == "DISPLAYMATRIX"]
+    if not sides:
+        return Orientation.NONE
+    a, b, _, c, d, *_ = struct.unpack_from("9i", bytes(sides[0]))
+    steps = tuple((n > 0) - (n < 0) for n in (a, b, c, d))
+    if steps not in _STEPS:
+        raise UnsupportedError(
+            _EOPNOTSUPP, f"the VideoFrame's display matrix, {a} {b} {c} {d}, is no turn by "
+            "quarters: say orientation=0 to have the picture as it is stored")
+    return Orientation(_STEPS.index(steps))
+
+
 def _time(frame: Any) -> int | None:
     """pts in nanoseconds, rounded as av_rescale_q() does."""
     if frame.pts is None or not frame.time_base or frame.time_base < 0:
@@ -169,6 +189,7 @@ def frame(
     view: View | str = View.PLANES,
     access: Access | int | str | None = None,
     may_copy: bool = False,
+    orientation: Orientation | int | None = None,
 ) -> TensorFrame:
     """Makes the tensors of an av.VideoFrame of drm_prime.
 
@@ -177,7 +198,8 @@ def frame(
     several, as R8 and GR88, need sw_format, which PyAV has from 18.0 on, or format, a
     name of DRM or FFmpeg. info has the time if pts and time_base are set
     (Clock.STREAM), colour, damaged, and whether it is interlaced. PyAV does not show
-    the crop, nor which field is first. The order is UNKNOWN: the import waits for
+    the crop, nor which field is first. orientation is that of the display matrix
+    (None), or what you say. The order is UNKNOWN: the import waits for
     the fences that the driver has put there. The options are those of from_frame().
 
     kmsgrab gives most screens no modifier, which is refused: say
@@ -207,4 +229,5 @@ def frame(
         view=view, device=device, access=access, may_copy=may_copy,
         timestamp_ns=_time(frame), clock=Clock.STREAM, colour=_colour(frame),
         field=Field.INTERLACED if frame.interlaced_frame else Field.NONE,
-        damaged=bool(frame.is_corrupt), release=kept.clear)
+        damaged=bool(frame.is_corrupt), release=kept.clear,
+        orientation=_orientation(frame) if orientation is None else orientation)

@@ -281,14 +281,14 @@ PyObject *frame_record(PyObject *make, const struct dlbuf_frame *frame,
 
 	if (!planes)
 		return NULL;
-	args = Py_BuildValue("((IIIiK)N(IIII)I(IKLiii)y#)", frame->width,
+	args = Py_BuildValue("((IIIiK)N(IIII)I(IKLiiii)y#)", frame->width,
 			     frame->height, frame->code, frame->code_space,
 			     (unsigned long long)frame->modifier, planes,
 			     frame->crop.x, frame->crop.y, frame->crop.width,
 			     frame->crop.height, view, frame->flags,
 			     (unsigned long long)frame->sequence,
 			     (long long)frame->timestamp_ns, frame->clock,
-			     frame->field, frame->order,
+			     frame->field, frame->order, frame->orientation,
 			     (const char *)&frame->colour,
 			     (Py_ssize_t)sizeof(frame->colour));
 	record = args ? PyObject_CallObject(make, args) : NULL;
@@ -298,7 +298,7 @@ PyObject *frame_record(PyObject *make, const struct dlbuf_frame *frame,
 
 int parse_frame(PyObject *args, struct dlbuf_frame *frame)
 {
-	int space, clock, field, order;
+	int space, clock, field, order, orientation;
 	long long timestamp;
 	const char *colour;
 	Py_ssize_t bytes;
@@ -306,14 +306,15 @@ int parse_frame(PyObject *args, struct dlbuf_frame *frame)
 	uint32_t view;
 
 	*frame = (struct dlbuf_frame){ .size = sizeof(*frame), .fence = -1 };
-	if (!PyArg_ParseTuple(args, "(O&O&O&iO&)O(O&O&O&O&)I(IO&Liii)y#",
+	if (!PyArg_ParseTuple(args, "(O&O&O&iO&)O(O&O&O&O&)I(IO&Liiii)y#",
 			      uint32_of, &frame->width, uint32_of, &frame->height,
 			      uint32_of, &frame->code, &space, uint64_of,
 			      &frame->modifier, &planes, uint32_of, &frame->crop.x,
 			      uint32_of, &frame->crop.y, uint32_of,
 			      &frame->crop.width, uint32_of, &frame->crop.height,
 			      &view, &frame->flags, uint64_of, &frame->sequence,
-			      &timestamp, &clock, &field, &order, &colour, &bytes) ||
+			      &timestamp, &clock, &field, &order, &orientation,
+			      &colour, &bytes) ||
 	    parse_planes(planes, frame))
 		return -1;
 	if (bytes != (Py_ssize_t)sizeof(frame->colour))
@@ -324,5 +325,6 @@ int parse_frame(PyObject *args, struct dlbuf_frame *frame)
 	frame->clock = clock;
 	frame->field = field;
 	frame->order = order;
+	frame->orientation = orientation;
 	return 0;
 }

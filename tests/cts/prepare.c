@@ -234,6 +234,7 @@ static void cropped_frames(void *arg)
 		uint32_t nplanes, later;	/* pixels that the crop begins later */
 	} rows[] = {
 		{ DLBUF_FOURCC('N', 'V', '1', '2'), DLBUF_CODE_DRM, 2, 0 },
+		{ DLBUF_FOURCC('Y', 'U', 'Y', 'V'), DLBUF_CODE_DRM, 1, 0 },
 		{ DLBUF_FOURCC('R', 'G', '1', '6'), DLBUF_CODE_DRM, 1, 0 },
 		{ DLBUF_FOURCC('R', '5', 'A', '8'), DLBUF_CODE_DRM, 2, 0 },
 		{ DLBUF_FOURCC('R', 'G', 'B', 'R'), DLBUF_CODE_V4L2, 1, 0 },
@@ -242,7 +243,8 @@ static void cropped_frames(void *arg)
 		{ DLBUF_FOURCC('Y', '1', '0', 'P'), DLBUF_CODE_V4L2, 1, 3 },
 		{ DLBUF_FOURCC('Y', '1', '2', 'P'), DLBUF_CODE_V4L2, 1, 1 },
 	}, *row;
-	static const struct dlbuf_rect rects[] = { { 0, 2, 16, 4 }, { 4, 0, 8, 8 }, { 12, 2, 4, 6 } };
+	static const struct dlbuf_rect rects[] = { { 0, 2, 16, 4 }, { 4, 0, 8, 8 }, { 12, 2, 4, 6 },
+		{ 4, 2, 7, 5 } };
 	static float got[2][IMAGE];
 	struct dlbuf_prepare *plan;
 	struct scene s;
@@ -662,13 +664,12 @@ static void without_a_plan(void *arg)
 static const struct {
 	char code[5];
 	int bits;
-	uint32_t multiple;	/* of its width */
 } formats[] = {
-	{ "NV12", 8, 1 }, { "NV21", 8, 1 }, { "NV16", 8, 1 }, { "NV24", 8, 1 },
-	{ "YU12", 8, 1 }, { "YVU9", 8, 1 }, { "P010", 16, 1 }, { "YUYV", 8, 2 },
-	{ "VYUY", 8, 2 }, { "AYUV", 8, 1 }, { "RGB3", 8, 1 }, { "XR24", 8, 1 },
-	{ "GREY", 8, 1 }, { "Y10 ", 16, 1 }, { "RGBP", 16, 1 }, { "RGB1", 8, 1 }, { "YUVO", 16, 1 },
-	{ "AR30", 32, 1 },
+	{ "NV12", 8 }, { "NV21", 8 }, { "NV16", 8 }, { "NV24", 8 },
+	{ "YU12", 8 }, { "YVU9", 8 }, { "P010", 16 }, { "YUYV", 8 },
+	{ "VYUY", 8 }, { "AYUV", 8 }, { "RGB3", 8 }, { "XR24", 8 },
+	{ "GREY", 8 }, { "Y10 ", 16 }, { "RGBP", 16 }, { "RGB1", 8 }, { "YUVO", 16 },
+	{ "AR30", 32 },
 };
 
 static const DLDataType types[] = {
@@ -722,7 +723,7 @@ static void make_trial(struct trial *t, uint32_t format, int type, uint32_t filt
 	const char *code = formats[format].code;
 	int64_t c, gap = apart ? pick(4) : 0, w, h;
 
-	*t = (struct trial){ .w = (2 + pick(40)) & ~(formats[format].multiple - 1), .h = 2 + pick(30), .type = type };
+	*t = (struct trial){ .w = 2 + pick(40), .h = 2 + pick(30), .type = type };
 	t->frame = (struct dlbuf_frame)PICTURE(t->w, t->h,
 		DLBUF_FOURCC(code[0], code[1], code[2], code[3]), DLBUF_CODE_V4L2, 1, .planes = {
 			{ .offset = pick(5) * formats[format].bits / 8,

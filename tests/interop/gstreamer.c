@@ -510,6 +510,8 @@ TEST(buffer)
 		.fence = -1);
 	CHECK_FRAME(&f, want);
 	CHECK_EQ(GST_MINI_OBJECT_REFCOUNT_VALUE(b), 2);
+	CHECK(locked > 0);
+	CHECK_EQ(not_read, 0);
 	drop(&f);
 	CHECK_EQ(GST_MINI_OBJECT_REFCOUNT_VALUE(b), 1);
 

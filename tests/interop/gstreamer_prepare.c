@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The element dlbufprepare, beside an appsink that has the same pictures, and alone. */
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -740,6 +741,73 @@ TEST(prepare_mapped)
 		if (sample)
 			gst_sample_unref(sample);
 		stop(&s);
+	}
+}
+
+/* Packed 4:2:2 that ends within a group of pixels is the same in a dma-buf as in other memory. */
+TEST(prepare_packed)
+{
+	static const struct {
+		const char *format;
+		guint width, crop[4];
+		const char *said;
+	} runs[] = {
+		{ "YUY2", 32, { 0 }, NULL }, { "YUY2", 33, { 0 }, NULL }, { "UYVY", 31, { 0 }, NULL },
+		{ "YUY2", 32, { 2, 1, 7, 5 }, NULL }, { "VYUY", 33, { 2, 1, 31, 5 }, NULL },
+		{ "YVYU", 33, { 32, 3, 1, 9 }, NULL },
+		{ "YUY2", 33, { 3, 1, 7, 5 }, "the crop begins at 3,1, inside a sample" },
+	};
+	gsize bytes = 72 * 18;
+	guint8 *map;
+
+	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+		GstSample *sample[2];
+		char text[128];
+
+		snprintf(text, sizeof(text), "video/x-raw,format=%s,width=%u,height=18,framerate=25/1",
+			 runs[i].format, runs[i].width);
+		for (int k = 0; k < 2; k++) {
+			struct mem m = { .allocator = NULL };
+			const guint *r = runs[i].crop;
+			GstVideoCropMeta *crop;
+			char said[256];
+			struct stream s;
+			GstBuffer *b;
+
+			push_to(&s, "width=9 height=7", "");
+			b = in_parts((gsize[4]){ bytes });
+			if (k) {
+				GstBuffer *plain = b;
+
+				b = gst_buffer_new();
+				m.allocator = gst_dmabuf_allocator_new();
+				gst_buffer_append_memory(b, memory(&m, bytes));
+				map = mmap(NULL, bytes, PROT_WRITE, MAP_SHARED, m.buf.fd, 0);
+				REQUIRE(map != MAP_FAILED);
+				gst_buffer_extract(plain, 0, map, bytes);
+				munmap(map, bytes);
+				close(m.buf.memfd);
+				gst_buffer_unref(plain);
+			}
+			gst_buffer_add_video_meta_full(b, GST_VIDEO_FRAME_FLAG_NONE,
+				gst_video_format_from_string(runs[i].format), runs[i].width, 18, 1,
+				(gsize[GST_VIDEO_MAX_PLANES]){ 0 }, (gint[GST_VIDEO_MAX_PLANES]){ 72 });
+			if (r[2]) {
+				crop = gst_buffer_add_video_crop_meta(b);
+				crop->x = r[0], crop->y = r[1], crop->width = r[2], crop->height = r[3];
+			}
+			sample[k] = push_one(&s, text, b, said);
+			CHECK_MSG(runs[i].said ? !sample[k] && strstr(said, runs[i].said) : !!sample[k],
+				  "%zu, %s: %s", i, k ? "dma-buf" : "memory", said);
+			stop(&s);
+			if (k)
+				gst_object_unref(m.allocator);
+		}
+		if (sample[0] && sample[1])
+			check_same(sample[0], sample[1]);
+		for (int k = 0; k < 2; k++)
+			if (sample[k])
+				gst_sample_unref(sample[k]);
 	}
 }
 

@@ -43,9 +43,13 @@ int picture_save(struct outfile *out, const struct dlbuf_frame *frame,
 		.dl_tensor = { .device = { kDLCPU, 0 }, .ndim = 3, .dtype = opts.dtype,
 			       .shape = shape },
 	};
+	/* The file has the rows of the frame. */
+	struct dlbuf_frame stored = *frame;
 	struct dlbuf_prepare *plan;
-	int ret = dlbuf_prepare_create(NULL, frame, &opts, &plan);
+	int ret;
 
+	stored.orientation = DLBUF_ORIENTATION_NONE;
+	ret = dlbuf_prepare_create(NULL, &stored, &opts, &plan);
 	*undrawn = NULL;
 	if (ret == -EOPNOTSUPP || ret == -ENOSYS) {
 		*undrawn = last_reason();

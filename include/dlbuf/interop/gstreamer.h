@@ -394,9 +394,12 @@ static inline int dlbuf_gstreamer_plane_(GstBuffer *buffer, struct dlbuf_frame *
 	/* The memory may be a part of the dma-buf. */
 	plane->offset = mem->offset + skip;
 	plane->bytes = mem->size - skip;
-	/* Also of memory that several buffers have, or that somebody reads at the moment. */
-	if (gst_memory_lock(mem, GST_LOCK_FLAG_WRITE))
-		gst_memory_unlock(mem, GST_LOCK_FLAG_WRITE);
+	/*
+	 * Also of memory that several buffers have, or that somebody reads at the moment. A lock
+	 * for writing alone would fail a reader behind a tee that maps it meanwhile.
+	 */
+	if (gst_memory_lock(mem, GST_LOCK_FLAG_READWRITE))
+		gst_memory_unlock(mem, GST_LOCK_FLAG_READWRITE);
 	else
 		frame->flags |= DLBUF_FRAME_READ_ONLY;
 	return 0;

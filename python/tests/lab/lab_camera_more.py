@@ -12,6 +12,7 @@ import re
 import resource
 import select
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -480,6 +481,38 @@ def frame_prepare():
         with next(cam) as frame:
             raises(dlbuf.InvalidError, lambda: p(frame), "the view 'luma'")
         assert cam.held == 0
+
+
+@case
+def frame_prepare_makes_upright():
+    """By each orientation, NumPy's turns and flips of the same picture; also sent."""
+    rng = np.random.default_rng(1)
+    stored = rng.integers(0, 255, (12, 16, 3), np.uint8)
+    t = dlbuf.alloc(stored.shape, "uint8")
+    with t:
+        t.numpy()[:] = stored
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for o in dlbuf.Orientation:
+        tensors = dlbuf.from_frame([(t.fd, 48)], 16, 12, "BGR888", space="DRM", orientation=o)
+        assert tensors[0].frame.orientation is o and tensors[0].shape == (12, 16, 3)
+        want = np.rot90(stored, -(o & 3))
+        want = want[:, ::-1] if o & 4 else want
+        for turn in range(4):
+            x, info = dlbuf.prepare(tensors, longest=16, dtype="uint8", layout="nhwc", turn=turn)
+            assert np.array_equal(x.numpy()[0], np.rot90(want, -turn)), (o, turn)
+            # The pixel of a corner of the tensor is at a corner of the stored picture.
+            u, v = info.map_to_frame((.5, .5))
+            assert np.array_equal(stored[int(v), int(u)], x.numpy()[0, 0, 0]), (o, turn, u, v)
+        # A rule of a model's file that knows width and height.
+        p = dlbuf.Preparer.from_config({"input_size": [3, 8, 8], "crop_pct": .9},
+                                       dtype="float32")
+        x, y = p(tensors)[0].numpy(), p(np.ascontiguousarray(want), format="RGB")[0].numpy()
+        assert np.allclose(x, y, atol=1e-5), o
+        dlbuf.send(ours, dlbuf.TensorFrame(tensors, tensors[0].frame))
+        with dlbuf.recv_frame(theirs) as frame:
+            assert frame.info.orientation is o
+    ours.close()
+    theirs.close()
 
 
 @case

@@ -195,6 +195,19 @@ def gstreamer_by_hand():
 
 
 @case
+def gstreamer_orientations():
+    """The tag image-orientation is the frame's orientation."""
+    gi()
+    node = scaled()
+    for word, o in dlbuf.gstreamer._WORDS.items():
+        text = V4L2SRC.format(node=node, n=2, caps="video/x-raw,format=GRAY8 ! taginject "
+                              f"tags=image-orientation={word}")
+        for frame in dlbuf.gstreamer.frames(text):
+            assert frame.info.orientation is dlbuf.Orientation(o), (word, frame.info)
+            del frame
+
+
+@case
 def gstreamer_ends():
     """A slow program, gaps, a pipeline that another thread stops, a child of fork()."""
     repository = gi()

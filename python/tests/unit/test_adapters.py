@@ -5,6 +5,7 @@ planes they find, and what they refuse. lab_producers.py has the real ones."""
 import errno
 import os
 import random
+import struct
 from fractions import Fraction
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 import dlbuf.libcamera
 import dlbuf.picamera2
 import dlbuf.pyav
-from dlbuf import Clock, Colour, Field, Order
+from dlbuf import Clock, Colour, Field, Order, Orientation
 
 from producers import (GR88, LAYERS, NV12, R8, R16, RG88, Object, Request, around, buffer, stream,
                        video)
@@ -67,6 +68,31 @@ def test_pyav_times(said, pts, base, ns):
 def test_pyav_colours(said, more, colour):
     _, k = said(dlbuf.pyav, video([(NV12, [(0, 0, 64), (0, 2048, 64)])], **more))
     assert (k.colour, k.field, k.damaged) == (colour, Field.NONE, False)
+
+
+def matrix(a, b, c, d):
+    """A display matrix as PyAV shows it."""
+    values = struct.pack("9i", a << 16, b << 16, 0, c << 16, d << 16, 0, 0, 0, 1 << 30)
+
+    class Side(bytes):
+        type = Object(name="DISPLAYMATRIX")
+
+    return [Object(type=Object(name="MOTION_VECTORS")), Side(values)]
+
+
+# FFmpeg's words: x' = a x + c y, y' = b x + d y, y downwards.
+@pytest.mark.parametrize("steps, orientation", [
+    ((1, 0, 0, 1), "NONE"), ((0, 1, -1, 0), "TURN_90"), ((-1, 0, 0, -1), "TURN_180"),
+    ((0, -1, 1, 0), "TURN_270"), ((-1, 0, 0, 1), "FLIP_X"), ((0, 1, 1, 0), "TRANSPOSE"),
+    ((1, 0, 0, -1), "FLIP_Y"), ((0, -1, -1, 0), "TRANSVERSE"), ((2, 0, 0, 2), "NONE"),
+])
+def test_pyav_orientations(said, steps, orientation):
+    f = video(LAYERS, side_data=matrix(*steps))
+    assert said(dlbuf.pyav, f, format="NV12")[1].orientation is Orientation[orientation]
+    assert said(dlbuf.pyav, f, format="NV12", orientation=0)[1].orientation == 0
+    odd = video(LAYERS, side_data=matrix(1, 1, -1, 1))
+    with pytest.raises(dlbuf.UnsupportedError, match="no turn by quarters: say orientation=0"):
+        said(dlbuf.pyav, odd, format="NV12")
 
 
 def test_pyav_flags(said):
@@ -197,14 +223,35 @@ def test_libcamera_refuses(config, given, kind, words):
         dlbuf.libcamera.frame(config, given)
 
 
+# What makes the picture upright, by EXIF's number, and two numbers of libcamera's own
+# tests: what turns one orientation into another.
+@pytest.mark.parametrize("stored, wanted, orientation", [
+    *((i + 1, 1, o) for i, o in enumerate((0, 4, 2, 6, 5, 1, 7, 3))),
+    (3, 3, 0), (6, 6, 0), (5, 5, 0), (1, 3, 2), (1, 2, 4), (1, 6, 3), (6, 1, 1), (1, 5, 5),
+    (2, 3, 6), (8, 3, 1), (5, 7, 2),
+])
+def test_libcamera_orientations(said, stored, wanted, orientation):
+    found = dlbuf.libcamera.orientation(stored, wanted)
+    assert found is Orientation(orientation)
+    _, k = said(dlbuf.libcamera, stream(b"YUYV"), buffer((5, 0, 4096)), orientation=found)
+    assert k.orientation is found
+
+
+@pytest.mark.parametrize("args", [("x",), (0,), (9,), (1, None)])
+def test_libcamera_no_orientation(args):
+    with pytest.raises(TypeError, match="a libcamera.Orientation"):
+        dlbuf.libcamera.orientation(*args)
+
+
 def test_picamera2(monkeypatch):
     main, lores = stream(b"XR24", stride=256), stream(b"YU12")
     request = Request(main=(main, buffer((5, 0, 8192))), lores=(lores, buffer((6, 0, 3072))))
     with monkeypatch.context() as m:
         m.setattr(dlbuf.libcamera, "import_frame", lambda *a, **k: (a, Object(**k)))
         for which, planes in [({}, 1), ({"name": "lores"}, 1)]:
-            a, k = dlbuf.picamera2.frame(request, **which, view="rows")
+            a, k = dlbuf.picamera2.frame(request, **which, view="rows", orientation=3)
             assert len(a[0]) == planes and request.held == 2 and k.view == "rows"
+            assert k.orientation == 3
             k.release()
             assert request.held == 1
     # It is no dma-buf: what was acquired is released.

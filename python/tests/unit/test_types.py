@@ -206,6 +206,9 @@ def sent(what):
      "clock is one of Clock.NONE, .*, not 99"),
     (lambda: r8(field="top"), dlbuf.InvalidError, "field is one of Field.*, not 'top'"),
     (lambda: r8(order=99), dlbuf.InvalidError, "order is one of"),
+    (lambda: r8(orientation=8), dlbuf.InvalidError,
+     "orientation is one of Orientation.NONE, .*TRANSVERSE, not 8"),
+    (lambda: r8(orientation="x"), dlbuf.InvalidError, "not 'x'"),
     (lambda: r8(order=dlbuf.Order.FENCE), dlbuf.InvalidError, "Order.FENCE wants a fence"),
     (lambda: r8(colour=None), TypeError, "colour is a dlbuf.Colour, not None"),
     (lambda: r8(colour=(1, 2, 3)), TypeError, r"not \(1, 2, 3\)"),
@@ -272,7 +275,7 @@ def test_formats():
         assert dlbuf.find_format("RG10", "libcamera", modifier)[0] is f
         assert (f.v4l2_name, code, space) == (name, rg10, dlbuf.CodeSpace.LIBCAMERA)
         got = dlbuf._frames.make_frame((64, 32, rg10, 3, modifier), (), (0,) * 4, 0,
-                                       (0,) * 6, bytes(8))
+                                       (0,) * 7, bytes(8))
         assert (got.format, got.channels) == (name, f.channels)
 
 
