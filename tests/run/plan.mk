@@ -209,7 +209,7 @@ $(call step,python@host): | build@gcc
 $(call step,python@fuzz):
 	$(ktap) --free python-fuzz -- env FUZZ_SECONDS=8 python/tests/host $(dir)/python-fuzz fuzz
 $(call step,python@libraries): | python@host
-	$(ktap) $(patsubst %,--free 'python/%',uv pycache */pyvenv.cfg) -- tests/abi/root trixie python/tests/host $(dir)/python $(libraries) peers docs
+	$(ktap) $(patsubst %,--free 'python/%',uv pycache mypy mypy-tests src */pyvenv.cfg) -- tests/abi/root trixie python/tests/host $(dir)/python $(libraries) peers docs
 
 # ---------------------------------------------------------------- what needs dma-bufs: the lab
 
@@ -317,8 +317,8 @@ $(call step,cts@opencl): build@gcc
 differ := $(host-copy) $(fence-event) import/* path/* $(sync) lease/* export/* drain/* prepare/frame
 $(call step,cts@opencl+rusticl): build@gcc
 	$(call on-opencl,/etc/OpenCL/vendors/rusticl.icd,--env RUSTICL_ENABLE=llvmpipe,$(differ),libRusticlOpenCL.so.1)
-# Intel's, of PyPI: $(1) is what the guest runs on it.
-on-intel = $(ktap) -- sh -c 'tests/drivers/intel $(b)/intel || exit; \
+# Intel's, of PyPI: $(1) is what the guest runs on it, $(2) options of the step.
+on-intel = $(ktap) $(2) -- sh -c 'tests/drivers/intel $(b)/intel || exit; \
 	exec $(lab-fails) --env OCL_ICD_VENDORS=$(b)/intel/intel.icd --env OPENCL_CONTRACT=$(b)/intel/intel.icd \
 	--env LD_LIBRARY_PATH=$(b)/intel -- env LD_PRELOAD=libintelocl.so "$$@"' sh $(dir)/gcc/$(1)
 $(call step,cts@opencl+intel): build@gcc
@@ -351,7 +351,7 @@ $(call step,contract@opencl+rusticl): build@gcc
 # Without callbacks, which it calls on the thread that sets the user event's status, and
 # user_events: the marker behind a failed event has no error as its status.
 $(call step,contract@opencl+intel): build@gcc | cts@opencl+intel
-	$(call on-intel,tests/unit/opencl_contract queries references order buffers releases_are_deferred host_pointers maps)
+	$(call on-intel,tests/unit/opencl_contract queries references order buffers releases_are_deferred host_pointers maps,--free intel)
 $(call step,contract@cuda): build@gcc
 	$(ktap) -- $(lab) -- $(dir)/gcc/tests/unit/cuda_double pfn_mappings_are_not_pinned udmabufs_out_and_in
 
