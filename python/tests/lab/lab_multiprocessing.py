@@ -38,13 +38,16 @@ def pipe():
     np.asarray(t)[...] = np.arange(24).reshape(4, 6)
     u = dlbuf.from_fd(t.fd, (2, 3), "uint16", strides=(12, 2), offset=2,
                       access="read")
+    each = [dlbuf.from_fd(t.fd, [2 if i in (0, n - 1) else 1 for i in range(n)],
+                          "uint16", offset=n // 16 * 2)
+            for n in (0, 1, 3, 5, 17, 63, 64)]
     ours.send(t)                # starts the thread that watches messages
     ours.recv()
     ours.send("next")
     once_equal(lambda: len(dlbuf.multiprocessing._unread.by_fd), 0)
     before = fds(), maps()
     for _ in range(3):
-        for x in t, u:
+        for x in t, u, *each:
             ours.send(x)
             assert ours.recv() == describe(x)
             ours.send("next")
