@@ -800,17 +800,12 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 	const struct format *format = NULL;
 	struct dlbuf_frame one;
 	int ret, before = 0;
-	bool copies;
 
 	if (f->flags & DLBUF_FRAME_READ_ONLY && o->access & DLBUF_WRITE)
 		return fail(-EACCES, "the frame is read-only: its producer lets others read "
 			    "the buffer too");
-	copies = needs_copy(f, o, &format);
-	if (copies && o->flags & DLBUF_IMPORT_MAY_COPY)
+	if (o->flags & DLBUF_IMPORT_MAY_COPY && needs_copy(f, o, &format))
 		return detile_import(dev, f, format, o, tensors, ntensors);
-	/* MAY_COPY is named as a way out only where it is one. */
-	if (copies && detile_check(dev, f, format) == -EOPNOTSUPP)
-		return -EOPNOTSUPP;
 	if (o->view == DLBUF_VIEW_STACKED) {
 		one = *f;
 		ret = frame_one_fd_each(&one);
@@ -819,6 +814,10 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 		f = &one;
 	}
 	ret = find_layouts(f, o, layouts, &n);
+	/* MAY_COPY is named as a way out only where it is one. Again, for the text. */
+	if (ret == -EOPNOTSUPP && !(needs_copy(f, o, &format) &&
+				    detile_check(dev, f, format) == -EOPNOTSUPP))
+		ret = find_layouts(f, o, layouts, &n);
 	if (!ret && frame_fence(f) != -1) {
 		ret = frame_attach_fence(f);
 		if (!ret)
