@@ -51,6 +51,27 @@ def both_ways():
 
 
 @case
+def asarray():
+    """What the documents say of it: the bytes in one dimension, as another type."""
+    t = dlbuf.alloc((4, 6), "int16")
+    memoryview(t)[0, 1] = 3
+    x = torch.asarray(t)
+    assert (x.shape, x.dtype) == ((12,), torch.float32)
+    assert torch.asarray(t, dtype=torch.int16).tolist() == t.numpy().reshape(-1).tolist()
+    assert t.torch().shape == torch.from_dlpack(t).shape == (4, 6)
+
+
+@case
+def pinned_memory():
+    """PyTorch takes it as the CPU's, and not by DLPack's own kinds."""
+    t = dlbuf.alloc((2, 3), "uint8")
+    for kind in dlbuf.DLDeviceType.CUDA_HOST, dlbuf.DLDeviceType.ROCM_HOST:
+        x = dlbuf.share(t, t.data, t.shape, t.dtype, device=(kind, 0)).torch()
+        x[1, 2] = kind
+        assert x.data_ptr() == t.data and t[1, 2].item() == kind
+
+
+@case
 def dtypes_and_views():
     """torch.uint8 has no name and prints itself; a view is a tensor like any."""
     t = dlbuf.alloc((4, 6), torch.int16)
