@@ -47,9 +47,9 @@ enum dlbuf_filter {
 };
 
 /*
- * Size of the scaled picture. The rules apply after the crop, the frame's orientation and the turn. By all but EXACT,
- * width and height may both be 0: the tensor has that size. Otherwise it is the middle of the
- * scaled picture, with bars where that is smaller.
+ * Size of the scaled picture. The rules apply after the crop, the frame's orientation and the
+ * turn. By all but EXACT, width and height may both be 0: the tensor has that size. Otherwise it
+ * is the middle of the scaled picture, with bars where that is smaller.
  */
 enum dlbuf_size_rule {
 	/* width x height, as `fit` says. */
@@ -99,9 +99,9 @@ enum dlbuf_channels {
 struct dlbuf_prepare_opts {
 	size_t size;
 	/*
-	 * The part of the visible picture as it is stored, in pixels; fractions are allowed, sides of less
-	 * than 1/1024 are not. All four 0: all of it. Only pixels that the crop touches are
-	 * read, and of a mosaic their neighbours.
+	 * The part of the visible picture as it is stored, in pixels; fractions are allowed,
+	 * sides of less than 1/1024 are not. All four 0: all of it. Only pixels that the crop
+	 * touches are read, and of a mosaic their neighbours.
 	 */
 	double crop_x, crop_y, crop_width, crop_height;
 	enum dlbuf_size_rule rule;
@@ -168,9 +168,9 @@ struct dlbuf_prepare;
 
 /*
  * Makes a plan: checks the options and computes the tables for frames like this one, of
- * the same size, crop, format, modifier, orientation and colour. The planes, fds and fence of frame are
- * not used; what an import refuses (an unknown modifier, a mosaic whose crop begins at an odd
- * pixel), dlbuf_prepare_frame() refuses. dev may be NULL, for dlbuf_prepare_tensors() and
+ * the same size, crop, format, modifier, orientation and colour. The planes, fds and fence of
+ * frame are not used; what an import refuses (an unknown modifier, a mosaic whose crop begins
+ * at an odd pixel), dlbuf_prepare_frame() refuses. dev may be NULL, for dlbuf_prepare_tensors() and
  * dlbuf_prepare_tensor_crops() on the CPU alone. frame and opts are borrowed; *plan is new,
  * and holds dev open: destroy it before the handles of a wrapped device. A plan can be used
  * by one thread at a time. Does not wait for frames or other work. On a device the tables are
@@ -281,7 +281,7 @@ DLBUF_API int dlbuf_prepare_once(struct dlbuf_device *dev, const struct dlbuf_fr
 				 DLManagedTensorVersioned *out, int64_t index,
 				 uint64_t deadline_ns, struct dlbuf_prepare_info *info);
 
-/* A part of the visible picture as it is stored, as in struct dlbuf_prepare_opts. All 0: all of it. */
+/* A part of the visible picture, as stored, as in struct dlbuf_prepare_opts. All 0: all. */
 struct dlbuf_crop {
 	double x, y, width, height;
 };
