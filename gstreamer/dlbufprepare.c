@@ -493,7 +493,8 @@ static GstCaps *transform_caps(GstBaseTransform *trans, GstPadDirection directio
 static gboolean is_same_kind(const struct dlbuf_frame *a, const struct dlbuf_frame *b)
 {
 	return a->width == b->width && a->height == b->height && a->code == b->code &&
-		a->orientation == b->orientation && a->code_space == b->code_space && a->modifier == b->modifier &&
+		a->orientation == b->orientation && a->code_space == b->code_space &&
+		a->modifier == b->modifier &&
 		!memcmp(&a->crop, &b->crop, sizeof(a->crop)) &&
 		!memcmp(&a->colour, &b->colour, sizeof(a->colour));
 }

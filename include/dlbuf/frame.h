@@ -304,8 +304,8 @@ DLBUF_API int dlbuf_import_frame(struct dlbuf_device *dev,
  * plane of the format, in rows from top to bottom, for example those of a buffer of a pool.
  *
  * Before the call set frame->size, code, code_space, and what you know of colour, time,
- * orientation and crop; modifier stays LINEAR. width and height may be 0: they are those of the first
- * tensor, times the pixels that share a value there. The call sets the planes, the order,
+ * orientation and crop; modifier stays LINEAR. width and height may be 0: they are those of
+ * the first tensor, times the pixels that share a value there. The call sets the planes, the order,
  * the fence and the release, clears lease, and sets READ_ONLY in flags if a tensor is
  * read-only. Tensors of a crop make a frame of the crop.
  *

@@ -69,9 +69,9 @@ enum dlbuf_filter {
 };
 
 /*
- * Size of the scaled picture. The rules apply after the crop, the frame's orientation and the turn. By all but EXACT,
- * width and height may both be 0: the tensor has that size. Otherwise it is the middle of the
- * scaled picture, with bars where that is smaller.
+ * Size of the scaled picture. The rules apply after the crop, the frame's orientation and the
+ * turn. By all but EXACT, width and height may both be 0: the tensor has that size. Otherwise it
+ * is the middle of the scaled picture, with bars where that is smaller.
  */
 enum dlbuf_size_rule {
 	/* width x height, as `fit` says. */
@@ -121,9 +121,9 @@ enum dlbuf_channels {
 struct dlbuf_prepare_opts {
 	size_t size;
 	/*
-	 * The part of the visible picture as it is stored, in pixels; fractions are allowed, sides of less
-	 * than 1/1024 are not. All four 0: all of it. Only pixels that the crop touches are
-	 * read, and of a mosaic their neighbours.
+	 * The part of the visible picture as it is stored, in pixels; fractions are allowed,
+	 * sides of less than 1/1024 are not. All four 0: all of it. Only pixels that the crop
+	 * touches are read, and of a mosaic their neighbours.
 	 */
 	double crop_x, crop_y, crop_width, crop_height;
 	enum dlbuf_size_rule rule;
@@ -318,7 +318,7 @@ DLBUF_API int dlbuf_prepare_once(struct dlbuf_device *dev, const struct dlbuf_fr
 				 DLManagedTensorVersioned *out, int64_t index,
 				 uint64_t deadline_ns, struct dlbuf_prepare_info *info);
 
-/* A part of the visible picture as it is stored, as in struct dlbuf_prepare_opts. All 0: all of it. */
+/* A part of the visible picture, as stored, as in struct dlbuf_prepare_opts. All 0: all. */
 struct dlbuf_crop {
 	double x, y, width, height;
 };

@@ -246,14 +246,14 @@ static inline int dlbuf_ffmpeg_orientation_(const AVFrame *av, struct dlbuf_fram
 		return 0;
 	}
 	return dlbuf_fail(-EOPNOTSUPP, "the AVFrame's display matrix, %d %d %d %d, is no turn by "
-			  "quarters: remove AV_FRAME_DATA_DISPLAYMATRIX to have the picture as it is "
-			  "stored", m[0], m[1], m[3], m[4]);
+			  "quarters: remove AV_FRAME_DATA_DISPLAYMATRIX to have the picture as it "
+			  "is stored", m[0], m[1], m[3], m[4]);
 }
 
 /*
  * Describes an AVFrame of AV_PIX_FMT_DRM_PRIME as a frame: planes, modifier, crop,
- * orientation (AV_FRAME_DATA_DISPLAYMATRIX), colour, field, the time if pts and time_base are set, and the decoder's error
- * flags.
+ * orientation (AV_FRAME_DATA_DISPLAYMATRIX), colour, field, the time if pts and
+ * time_base are set, and the decoder's error flags.
  *
  * A descriptor with one layer has the format of the picture. A descriptor with
  * several layers has one image per plane, e.g. R8 and GR88, which could be NV12 or
@@ -569,9 +569,9 @@ static inline int dlbuf_ffmpeg_matrix_(const struct dlbuf_frame *f, AVFrame *av)
 
 /*
  * Makes an AVFrame of AV_PIX_FMT_DRM_PRIME of a frame, with one layer of its format, its
- * crop, orientation, colour, field, and its time in nanoseconds if the clock is STREAM. Without a copy,
- * for encoders, filters and mappings that take DRM_PRIME. Most of them want a hw_frames_ctx,
- * which is yours to make once and to set:
+ * crop, orientation, colour, field, and its time in nanoseconds if the clock is STREAM. Without
+ * a copy, for encoders, filters and mappings that take DRM_PRIME. Most of them want a
+ * hw_frames_ctx, which is yours to make once and to set:
  *
  *	av_hwdevice_ctx_create(&device, AV_HWDEVICE_TYPE_DRM, "/dev/dri/renderD128", NULL, 0);
  *	pool = av_hwframe_ctx_alloc(device);

@@ -744,6 +744,7 @@ static inline int dlbuf_pipewire_buffer_params(const struct dlbuf_pipewire *pw,
 	};
 	uint32_t timelines = pw->drm_fd >= 0, want = 4 + 2 * timelines, i, made = 0;
 	struct spa_pod_builder_state before;
+	struct spa_pod_frame object;
 
 	if (*n < want)
 		return dlbuf_fail(-ENOSPC, "the array has room for %u of %u params", *n, want);
@@ -752,11 +753,12 @@ static inline int dlbuf_pipewire_buffer_params(const struct dlbuf_pipewire *pw,
 	if (timelines)
 		dlbuf_pipewire_buffers_(b, SPA_META_SyncTimeline, &params[made++]);
 	dlbuf_pipewire_buffers_(b, 0, &params[made++]);
-	for (i = 0; i < 3 + timelines; i++)
-		params[made++] = (const struct spa_pod *)spa_pod_builder_add_object(
-			b, SPA_TYPE_OBJECT_ParamMeta, SPA_PARAM_Meta, SPA_PARAM_META_type,
-			SPA_POD_Id(metas[i].type), SPA_PARAM_META_size,
-			SPA_POD_Int((int)metas[i].size));
+	for (i = 0; i < 3 + timelines; i++) {
+		spa_pod_builder_push_object(b, &object, SPA_TYPE_OBJECT_ParamMeta, SPA_PARAM_Meta);
+		spa_pod_builder_add(b, SPA_PARAM_META_type, SPA_POD_Id(metas[i].type),
+				    SPA_PARAM_META_size, SPA_POD_Int((int)metas[i].size), 0);
+		params[made++] = (const struct spa_pod *)spa_pod_builder_pop(b, &object);
+	}
 	for (i = 0; i < made; i++) {
 		if (params[i])
 			continue;
@@ -1011,9 +1013,9 @@ static inline int dlbuf_pipewire_same_(int64_t a, int b)
 /*
  * Describes a frame in the buffer that has its dma-bufs, for pw_stream_queue_buffer():
  * offset, size and stride of each chunk, the header's sequence and PTS, the crop and the
- * orientation. The format, size, modifier, colour and interlacing are what the stream has negotiated. Keep
- * the frame until pw_stream_dequeue_buffer() gives the buffer again, or the remove_buffer
- * event takes it, then dlbuf_frame_drop() it.
+ * orientation. The format, size, modifier, colour and interlacing are what the stream has
+ * negotiated. Keep the frame until pw_stream_dequeue_buffer() gives the buffer again, or the
+ * remove_buffer event takes it, then dlbuf_frame_drop() it.
  *
  * frame and buffer are borrowed. Blocks until the frame's fence has signalled, or the fences
  * that its producer has added to the dma-bufs, because consumers without a SyncTimeline need
