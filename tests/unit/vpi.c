@@ -733,6 +733,7 @@ TEST(letters)
 		{ "two tensors", GOOD, 2, 0, BOTH },
 		{ "no socket", GOOD, 1, 0, PIPE },
 	};
+	static const struct linger on = { 1, 1000 };
 	struct dlbuf_vpi_arrival a;
 	int s[2], end_of[2], pipes[2];
 
@@ -740,13 +741,15 @@ TEST(letters)
 	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, s));
 	for (size_t i = 0; i <= ARRAY_SIZE(letters); i++) {
 		const struct letter *l = &letters[i], fine = { "", GOOD, 1, 0, BOTH };
+		socklen_t size = sizeof(on);
+		struct linger now = on;
 
 		REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, end_of));
 		REQUIRE(!pipe(pipes) && write(end_of[1], "", 1) == 1);
 		if (i == ARRAY_SIZE(letters))
 			l = &fine;
+		REQUIRE(!setsockopt(end_of[0], SOL_SOCKET, SO_LINGER, &on, sizeof(on)));
 		post(s[0], l, f.memfd, l->fds == PIPE ? pipes[0] : end_of[0]);
-		close(end_of[0]);
 		a = (struct dlbuf_vpi_arrival){ .size = sizeof(a) };
 		if (l == &fine) {
 			CHECK_OK(dlbuf_vpi_recv(f.cpu, s[1], NULL, &a));
@@ -755,6 +758,10 @@ TEST(letters)
 				      -EPROTO)) {
 			ktap_note(NULL, 0, "%s", l->what);
 		}
+		/* To close what is refused must not take as long as the peer wishes. */
+		CHECK(!getsockopt(end_of[0], SOL_SOCKET, SO_LINGER, &now, &size));
+		CHECK_EQ(now.l_onoff, l != &fine && l->fds != NONE && l->fds != PIPE ? 0 : 1);
+		close(end_of[0]);
 		/* It is handed back either way. */
 		CHECK(readable(end_of[1]));
 		close(end_of[1]);

@@ -340,6 +340,6 @@ int dlbuf_vpi_recv(struct dlbuf_device *dev, int sock,
 	}
 	while (n)
 		n--, t[n]->deleter(t[n]);
-	close(envelope.fd);
+	foreign_close(envelope.fd);
 	return ret;
 }
