@@ -199,10 +199,10 @@ void owned_add(int fd)
 void owned_close(int fd)
 {
 	/* First, because the number may be another file's at once. */
-	pthread_mutex_lock(&owned.lock);
+	owned_lock();
 	if ((size_t)fd / 8 < owned.bytes)
 		owned.bits[fd / 8] &= ~(1u << fd % 8);
-	pthread_mutex_unlock(&owned.lock);
+	owned_unlock();
 	close(fd);
 }
 
@@ -714,11 +714,11 @@ static int receive_packet(struct call *c, struct parcel *p)
 			.msg_control = &control,
 			.msg_controllen = sizeof(control),
 		};
-		pthread_mutex_lock(&owned.lock);
+		owned_lock();
 		n = sys_recvmsg(c->sock, &msg);
 		if (n >= 0)
 			own_lease(c, &msg);
-		pthread_mutex_unlock(&owned.lock);
+		owned_unlock();
 		ret = n >= 0 ? 0 : call_again(c, POLLIN, "recvmsg()");
 		if (ret)
 			return ret;
