@@ -690,6 +690,7 @@ static int open_envelope(const struct call *c, struct parcel *p, size_t n)
 	p->packet.bytes = e ? n - e->bytes : n;
 	if (!e)
 		return 0;
+	e->alone = n == e->bytes && !p->nfds;
 	if (n < e->bytes || !p->nfds)
 		return fail(-EPROTO, "socket %d: a packet of %zu bytes and %u fds "
 			    "has no envelope", c->sock, n, p->nfds);

@@ -31,6 +31,7 @@ struct envelope {
 	void *data;
 	size_t bytes;
 	int fd;			/* borrowed when it is sent, new when it was received */
+	bool alone;		/* received: the packet has these bytes only, and no fds */
 };
 
 /*

@@ -688,6 +688,7 @@ struct wire {
 
 #define MAGIC 0x49505644u
 #define GOOD { MAGIC, 2, DLBUF_READ, "a" }
+#define REFUSAL { MAGIC, 2, 0, "" }
 
 struct letter {
 	const char *what;
@@ -721,6 +722,9 @@ TEST(letters)
 		{ "one byte", GOOD, 1, 1, BOTH },
 		{ "no message", GOOD, 1, sizeof(struct wire), BOTH },
 		{ "no fds", GOOD, 1, 0, NONE },
+		{ "half a refusal", REFUSAL, 1, 8, NONE },
+		{ "a refusal and a message", REFUSAL, 1, 0, NONE },
+		{ "a refusal with fds", REFUSAL, 1, sizeof(struct wire), BOTH },
 		{ "the end only", GOOD, 1, 0, END },
 		{ "too many fds", GOOD, 1, 0, MORE },
 		{ "magic", { 1, 1, 1, "a" }, 1, 0, BOTH },

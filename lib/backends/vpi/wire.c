@@ -239,7 +239,7 @@ static int find_simulator(struct vpi_device *dev,
 static int send_pass(struct vpi_device *dev, struct tensor *t, struct vpi_head *head,
 		     const struct dlbuf_socket_opts *opts)
 {
-	struct envelope envelope = { head, sizeof(*head), -1 };
+	struct envelope envelope = { .data = head, .bytes = sizeof(*head), .fd = -1 };
 	struct dlbuf_socket_opts o;
 	int ret = OPTS_GET(&o, opts, "dlbuf_socket_opts");
 
@@ -316,7 +316,7 @@ int dlbuf_vpi_recv(struct dlbuf_device *dev, int sock,
 	NOT_CANCELLED;
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 	struct vpi_head head = { 0 };
-	struct envelope envelope = { &head, sizeof(head), -1 };
+	struct envelope envelope = { .data = &head, .bytes = sizeof(head), .fd = -1 };
 	uint32_t n;
 	int ret;
 
@@ -325,7 +325,7 @@ int dlbuf_vpi_recv(struct dlbuf_device *dev, int sock,
 	ret = INFO_CHECK(arrival, "dlbuf_vpi_arrival");
 	if (!ret)
 		ret = socket_recv(dev, sock, opts, t, &n, &envelope);
-	if (ret == -EPROTO && head.magic == VPI_MAGIC && !head.access && !*head.name)
+	if (envelope.alone && head.magic == VPI_MAGIC && !head.access && !*head.name)
 		return fail(-EBUSY, "the program's device has another simulator");
 	if (ret)
 		return ret;
