@@ -188,7 +188,7 @@ TEST(device_names)
 TEST(wrap)
 {
 	DLBUF_OPTS(dlbuf_device_opts, opts, .flags = 0x10000);
-	static const int types[] = { SOCK_STREAM, SOCK_DGRAM };
+	static const int types[] = { SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET };
 	struct dlbuf_device *dev = NULL;
 	int s[2];
 
@@ -196,6 +196,10 @@ TEST(wrap)
 	CHECK_ERR(dlbuf_device_wrap_vpi(-1, NULL, &dev), -EBADF);
 	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
 		REQUIRE(!socketpair(AF_UNIX, types[i], 0, s));
+		if (types[i] == SOCK_SEQPACKET) {
+			close(s[0]);
+			s[0] = socket(AF_UNIX, types[i], 0);
+		}
 		CHECK_ERR(dlbuf_device_wrap_vpi(s[0], NULL, &dev), -EINVAL);
 		close(s[0]);
 		close(s[1]);
@@ -695,8 +699,26 @@ struct letter {
 	struct wire head;
 	unsigned int ntensors;
 	size_t bytes;		/* that are sent; 0: all */
-	enum { NONE, END, BOTH, MORE, PIPE } fds;	/* PIPE: the end is no socket */
+	/* From PIPE on: what is no end of a socket pair. */
+	enum { NONE, END, BOTH, MORE, PIPE, STREAM, DGRAM, INET, LONELY } fds;
 };
+
+/* A new fd. */
+static int wrong_end(int kind, int pipe_end)
+{
+	switch (kind) {
+	case STREAM:
+		return socket(AF_UNIX, SOCK_STREAM, 0);
+	case DGRAM:
+		return socket(AF_UNIX, SOCK_DGRAM, 0);
+	case INET:
+		return socket(AF_INET, SOCK_STREAM, 0);
+	case LONELY:
+		return socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	default:
+		return dup(pipe_end);
+	}
+}
 
 static void post(int sock, const struct letter *l, int fd, int end)
 {
@@ -704,7 +726,7 @@ static void post(int sock, const struct letter *l, int fd, int end)
 	struct packet p = tensors_of(&layout, l->ntensors, DLBUF_READ, 0);
 	unsigned char bytes[sizeof(l->head) + sizeof(p.data)];
 	const int fds[] = { fd, end, end };
-	unsigned int nfds = l->fds == PIPE ? BOTH : l->fds;
+	unsigned int nfds = l->fds >= PIPE ? BOTH : l->fds;
 	size_t n = sizeof(l->head) + p.bytes;
 
 	memcpy(bytes, &l->head, sizeof(l->head));
@@ -736,10 +758,14 @@ TEST(letters)
 		{ "endless name", { MAGIC, 2, 1, { [0 ... 47] = 'a' } }, 1, 0, BOTH },
 		{ "two tensors", GOOD, 2, 0, BOTH },
 		{ "no socket", GOOD, 1, 0, PIPE },
+		{ "a stream", GOOD, 1, 0, STREAM },
+		{ "datagrams", GOOD, 1, 0, DGRAM },
+		{ "of the network", GOOD, 1, 0, INET },
+		{ "not connected", GOOD, 1, 0, LONELY },
 	};
 	static const struct linger on = { 1, 1000 };
 	struct dlbuf_vpi_arrival a;
-	int s[2], end_of[2], pipes[2];
+	int s[2], end_of[2], pipes[2], wrong;
 
 	begin();
 	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, s));
@@ -752,8 +778,13 @@ TEST(letters)
 		REQUIRE(!pipe(pipes) && write(end_of[1], "", 1) == 1);
 		if (i == ARRAY_SIZE(letters))
 			l = &fine;
-		REQUIRE(!setsockopt(end_of[0], SOL_SOCKET, SO_LINGER, &on, sizeof(on)));
-		post(s[0], l, f.memfd, l->fds == PIPE ? pipes[0] : end_of[0]);
+		if (l->fds >= PIPE) {
+			wrong = wrong_end(l->fds, pipes[0]);
+			REQUIRE(wrong >= 0 && dup2(wrong, end_of[0]) >= 0 && !close(wrong));
+		}
+		CHECK_EQ(setsockopt(end_of[0], SOL_SOCKET, SO_LINGER, &on, sizeof(on)),
+			 l->fds == PIPE ? -1 : 0);
+		post(s[0], l, f.memfd, end_of[0]);
 		a = (struct dlbuf_vpi_arrival){ .size = sizeof(a) };
 		if (l == &fine) {
 			CHECK_OK(dlbuf_vpi_recv(f.cpu, s[1], NULL, &a));
@@ -763,7 +794,7 @@ TEST(letters)
 			ktap_note(NULL, 0, "%s", l->what);
 		}
 		/* To close what is refused must not take as long as the peer wishes. */
-		CHECK(!getsockopt(end_of[0], SOL_SOCKET, SO_LINGER, &now, &size));
+		getsockopt(end_of[0], SOL_SOCKET, SO_LINGER, &now, &size);
 		CHECK_EQ(now.l_onoff, l != &fine && l->fds != NONE && l->fds != PIPE ? 0 : 1);
 		close(end_of[0]);
 		/* It is handed back either way. */

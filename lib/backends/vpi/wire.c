@@ -80,6 +80,19 @@ static bool is_ours(int sock)
 	       peer.uid == geteuid();
 }
 
+/* Whether fd is a Unix socket of type SOCK_SEQPACKET that is connected. */
+static bool is_connected(int fd)
+{
+	int domain, type;
+	socklen_t size = sizeof(int), at_size = sizeof(struct sockaddr_un);
+	struct sockaddr_un at;
+
+	return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) &&
+	       !getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) &&
+	       domain == AF_UNIX && type == SOCK_SEQPACKET &&
+	       !getpeername(fd, (struct sockaddr *)&at, &at_size);
+}
+
 int dlbuf_vpi_connect(const char *name, int *out)
 {
 	NOT_CANCELLED;
@@ -110,10 +123,9 @@ int dlbuf_device_wrap_vpi(int sock, const struct dlbuf_device_opts *opts,
 			  struct dlbuf_device **out)
 {
 	NOT_CANCELLED;
-	int domain = 0, type = 0, own, ret;
-	socklen_t size = sizeof(int);
 	struct dlbuf_device_opts o;
 	struct vpi_device *dev;
+	int own, ret;
 
 	if (!out)
 		return fail(-EINVAL, "out is NULL");
@@ -127,11 +139,9 @@ int dlbuf_device_wrap_vpi(int sock, const struct dlbuf_device_opts *opts,
 	if (own < 0)
 		return errno == EBADF ? fail(-EBADF, "fd %d is not open", sock) :
 					fail_errno("fcntl(F_DUPFD_CLOEXEC)");
-	getsockopt(own, SOL_SOCKET, SO_DOMAIN, &domain, &size);
-	getsockopt(own, SOL_SOCKET, SO_TYPE, &type, &size);
-	if (domain != AF_UNIX || type != SOCK_SEQPACKET)
+	if (!is_connected(own))
 		ret = fail(-EINVAL, "fd %d is not a Unix socket of type "
-			   "SOCK_SEQPACKET", sock);
+			   "SOCK_SEQPACKET that is connected", sock);
 	if (!ret)
 		ret = vpi_device_create("socket", -1, own, &dev);
 	if (ret) {
@@ -295,17 +305,15 @@ int dlbuf_vpi_send(DLManagedTensorVersioned *dl, const char *name,
 
 static int check_head(const struct vpi_head *head, int end, uint32_t n)
 {
-	socklen_t size = sizeof(int);
-	int type;
-
 	if (head->magic != VPI_MAGIC || head->version != VPI_VERSION ||
 	    !head->access || head->access & ~DLBUF_RW || !is_name(head->name))
 		return fail(-EPROTO, "the packet is not one of dlbuf_vpi_send()");
 	if (n != 1)
 		return fail(-EPROTO, "a message for a simulator has %u tensors", n);
 	/* The fd is closed later, and closing another file may have an effect. */
-	if (getsockopt(end, SOL_SOCKET, SO_TYPE, &type, &size))
-		return fail(-EPROTO, "the message has no socket for its end");
+	if (!is_connected(end))
+		return fail(-EPROTO, "the fd for the end is not a connected Unix "
+			    "socket of type SOCK_SEQPACKET");
 	return 0;
 }
 
