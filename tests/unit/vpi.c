@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
 #include "cuda_memfds.h"
 #include "emulated.h"
@@ -683,6 +684,64 @@ TEST(one_simulator_at_a_time)
 }
 
 /* ---------------------------------------------------------------- hostile peers */
+
+/* Another socket that connects as dlbuf_vpi_connect() does. */
+static int stranger(void)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+	int n = snprintf(at.sun_path + 1, sizeof(at.sun_path) - 1, "dlbuf-vpi/%u/%s",
+			 (unsigned int)geteuid(), name());
+
+	REQUIRE(sock >= 0);
+	if (!connect(sock, (struct sockaddr *)&at, offsetof(struct sockaddr_un, sun_path) + 1 + n))
+		return sock;
+	close(sock);
+	return -1;
+}
+
+/* Connections wait in the queue also after their end. The next send takes them off. */
+TEST(many_connections)
+{
+	DLBUF_OPTS(dlbuf_socket_opts, now, .flags = DLBUF_SOCKET_DONTWAIT);
+	unsigned int n = 0;
+	int sock, fd;
+
+	begin();
+	while ((fd = stranger()) >= 0) {
+		close(fd);
+		n++;
+	}
+	CHECK_MSG(n > 100, "%u connections", n);
+	CHECK_ERR(dlbuf_vpi_connect(name(), &sock), -ECONNREFUSED);
+	CHECK_SAYS("too many connections, perhaps of another user");
+	CHECK_OK(dlbuf_vpi_send(f.t, "a", &now));
+	CHECK_OK(dlbuf_vpi_connect(name(), &sock));
+	close(sock);
+	end();
+}
+
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
+/* To close queued fds may block, so they are refused. */
+TEST(connections_take_no_fds)
+{
+	socklen_t size = sizeof(int);
+	int sock, on;
+
+	begin();
+	if (getsockopt(f.sock, SOL_SOCKET, SO_PASSRIGHTS, &on, &size)) {
+		end();
+		SKIP("Linux before 6.16 cannot refuse fds");
+	}
+	sock = stranger();
+	CHECK_EQ(send_fds(sock, "a", 1, &sock, 1, 0), -1);
+	CHECK_EQ(errno, EPERM);
+	close(sock);
+	end();
+}
 
 struct wire {
 	uint32_t magic;

@@ -43,8 +43,17 @@ static int open_socket(int *sock)
 	return *sock < 0 ? fail_errno("socket()") : 0;
 }
 
+#ifndef SO_PASSRIGHTS /* asm/socket.h before 6.16 */
+#define SO_PASSRIGHTS 83
+#endif
+
+/*
+ * Any user can connect. Connections take no fds where the kernel can refuse them: to close
+ * fds that are queued may block.
+ */
 int vpi_listen(const char *name, int *listener)
 {
+	static const int none;
 	struct sockaddr_un at;
 	socklen_t size;
 	int ret, sock;
@@ -59,10 +68,12 @@ int vpi_listen(const char *name, int *listener)
 	}
 	if (ret)
 		return ret;
-	if (bind(sock, (struct sockaddr *)&at, size) || listen(sock, 8))
+	setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &none, sizeof(none));
+	if (bind(sock, (struct sockaddr *)&at, size) || listen(sock, SOMAXCONN))
 		ret = errno == EADDRINUSE ?
 		      fail(-EBUSY, "vpi:%s is open already, here or in another "
-			   "process", name) : fail_errno("vpi:%s: bind()", name);
+			   "process, or another user has taken its address", name) :
+		      fail_errno("vpi:%s: bind()", name);
 	if (ret)
 		owned_close(sock);
 	else
@@ -70,14 +81,13 @@ int vpi_listen(const char *name, int *listener)
 	return ret;
 }
 
-/* Whether the other side is of this user: any user can take an abstract name. */
-static bool is_ours(int sock)
+/* The user of the other side: any user can take an abstract name. */
+static uid_t user_of(int sock)
 {
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
 
-	return !getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &size) &&
-	       peer.uid == geteuid();
+	return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &size) ? (uid_t)-1 : peer.uid;
 }
 
 /* Whether fd is a Unix socket of type SOCK_SEQPACKET that is connected. */
@@ -107,9 +117,15 @@ int dlbuf_vpi_connect(const char *name, int *out)
 		ret = open_socket(&sock);
 	if (ret)
 		return ret;
-	if (connect(sock, (struct sockaddr *)&at, size) || !is_ours(sock))
-		ret = fail(-ECONNREFUSED, "no process of this user has the device "
+	if (connect(sock, (struct sockaddr *)&at, size))
+		ret = errno == EAGAIN ?
+		      fail(-ECONNREFUSED, "vpi:%s has too many connections, perhaps of "
+			   "another user, that its process has not looked at", name) :
+		      fail(-ECONNREFUSED, "no process of this user has the device "
 			   "vpi:%s", name);
+	else if (user_of(sock) != geteuid())
+		ret = fail(-ECONNREFUSED, "user %d has taken the address of vpi:%s",
+			   (int)user_of(sock), name);
 	else if (fcntl(sock, F_SETFL, 0))
 		ret = fail_errno("fcntl(F_SETFL)");
 	if (ret)
@@ -200,7 +216,7 @@ static void look_for_simulators(struct vpi_device *dev)
 	int sock;
 
 	while (dev->listener >= 0 && (sock = accept_one(dev->listener)) >= 0)
-		if (dev->sock < 0 && is_ours(sock)) {
+		if (dev->sock < 0 && user_of(sock) == geteuid()) {
 			pthread_mutex_lock(&dev->lock);
 			dev->sock = sock;
 			pthread_mutex_unlock(&dev->lock);
