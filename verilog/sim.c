@@ -156,7 +156,7 @@ static int connect_host(bool wait)
 			return interrupted();
 		if (waited == notice)
 			fprintf(stderr, "dlbuf: waiting for a program that opens "
-				"the device vpi:%s\n", sim.name);
+				"the device vpi:%s: %s\n", sim.name, dlbuf_last_error());
 		pause_for(ms);
 	}
 }

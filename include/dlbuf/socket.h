@@ -51,8 +51,23 @@
  *
  * Messages are for the same machine, in its byte order. Programs of 32 and 64
  * bits can exchange them. Another version of the library understands a message or
- * returns -EPROTO. To use or close an fd of a peer may block if it is a file of a
- * file system in user space: this is true for every program that receives fds.
+ * returns -EPROTO.
+ *
+ * Closing what a peer has sent. A message that fails is closed in dlbuf_recv(), and to
+ * close some files blocks, also with DLBUF_SOCKET_DONTWAIT or a deadline. The library
+ * takes SO_LINGER off a socket that it closes, and holds no lock. What remains is true
+ * for every program that receives fds:
+ *   - to use or close a file of a file system in user space, or of a network, waits for
+ *     that file system; to close a terminal may wait for its output;
+ *   - a socket lingers still if a peer that also has it sets SO_LINGER again between the
+ *     two calls, or if it is in the queue of a Unix socket that the peer has sent. While
+ *     a thread of the peer holds the socket, e.g. in a page fault, both calls wait for it;
+ *   - if the process has no room for all fds of a message (-EMFILE), the kernel closes
+ *     the others in recvmsg(). The library holds a lock then: meanwhile other calls of
+ *     dlbuf_recv(), the end of leases and fork() wait, too;
+ *   - when you close your socket, the kernel closes the fds of the unread messages.
+ * A process that must not wait receives from peers that it does not trust in another
+ * process.
  *
  * Specification: unix(7), cmsg(3); docs/wire.md has the messages.
  */

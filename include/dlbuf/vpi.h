@@ -125,7 +125,8 @@ DLBUF_API int dlbuf_vpi_send(DLManagedTensorVersioned *tensor, const char *name,
 /*
  * For the simulator: attaches to the device vpi:NAME of another process. The modules of
  * dlbuf call this; call it to connect another simulator. *sock is new. Does not block.
- * -ECONNREFUSED  no process of this user has that device
+ * -ECONNREFUSED  no process of this user has that device, or it has not looked at too many
+ *                connections before this one
  * -EINVAL        a bad name, sock is NULL
  */
 DLBUF_API int dlbuf_vpi_connect(const char *name, int *sock);

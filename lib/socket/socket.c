@@ -199,18 +199,32 @@ void owned_add(int fd)
 void owned_close(int fd)
 {
 	/* First, because the number may be another file's at once. */
-	pthread_mutex_lock(&owned.lock);
+	owned_lock();
 	if ((size_t)fd / 8 < owned.bytes)
 		owned.bits[fd / 8] &= ~(1u << fd % 8);
-	pthread_mutex_unlock(&owned.lock);
+	owned_unlock();
 	close(fd);
+}
+
+void foreign_close(int fd)
+{
+	static const struct linger none;
+
+	/* ENOTSOCK or EBADF for other files. */
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+	owned_close(fd);
 }
 
 /* ---------------------------------------------------------------- sending */
 
+/*
+ * Room for all control data that Linux has: 253 fds (SCM_MAX_FD), and the credentials, the
+ * pidfd, the timestamp and the label, which the application may have enabled. What does not
+ * fit, recvmsg() would close itself.
+ */
 union control {
 	struct cmsghdr head;
-	char room[256];
+	char room[2048];
 };
 
 static void attach_fds(struct msghdr *msg, union control *control,
@@ -218,7 +232,7 @@ static void attach_fds(struct msghdr *msg, union control *control,
 {
 	struct cmsghdr *c;
 
-	memset(control, 0, sizeof(*control));
+	memset(control, 0, CMSG_SPACE(n * sizeof(int)));
 	msg->msg_control = control;
 	msg->msg_controllen = CMSG_SPACE(n * sizeof(int));
 	c = CMSG_FIRSTHDR(msg);
@@ -580,7 +594,7 @@ struct parcel {
 static void close_fds(struct parcel *p)
 {
 	while (p->nfds)
-		owned_close(p->fds[--p->nfds]);
+		foreign_close(p->fds[--p->nfds]);
 }
 
 /* fd is taken. */
@@ -589,7 +603,7 @@ static int keep_fd(struct parcel *p, int fd)
 	int ret;
 
 	if (p->nfds == p->room) {
-		owned_close(fd);
+		foreign_close(fd);
 		return fail(-EPROTO, "a message came with more than %u fds",
 			    p->room);
 	}
@@ -676,6 +690,7 @@ static int open_envelope(const struct call *c, struct parcel *p, size_t n)
 	p->packet.bytes = e ? n - e->bytes : n;
 	if (!e)
 		return 0;
+	e->alone = n == e->bytes && !p->nfds;
 	if (n < e->bytes || !p->nfds)
 		return fail(-EPROTO, "socket %d: a packet of %zu bytes and %u fds "
 			    "has no envelope", c->sock, n, p->nfds);
@@ -700,17 +715,17 @@ static int receive_packet(struct call *c, struct parcel *p)
 			.msg_control = &control,
 			.msg_controllen = sizeof(control),
 		};
-		pthread_mutex_lock(&owned.lock);
+		owned_lock();
 		n = sys_recvmsg(c->sock, &msg);
 		if (n >= 0)
 			own_lease(c, &msg);
-		pthread_mutex_unlock(&owned.lock);
+		owned_unlock();
 		ret = n >= 0 ? 0 : call_again(c, POLLIN, "recvmsg()");
 		if (ret)
 			return ret;
 	} while (n < 0);
 	ret = take_fds(p, &msg);
-	/* The buffer has room for many more fds than a message may have. */
+	/* The control data has room for all fds. */
 	if (ret == -EMFILE || (!ret && msg.msg_flags & MSG_CTRUNC))
 		return fail(-EMFILE, "socket %d: this process has no room for "
 			    "the message's fds; this message is lost", c->sock);
@@ -928,7 +943,7 @@ static int recv_tensors(struct call *c, struct dlbuf_device *dev, int sock,
 	ret = open_parcel(dev, &p, &import, tensors, ntensors, frame);
 	close_fds(&p);
 	if (ret && c->envelope)
-		close(c->envelope->fd);
+		foreign_close(c->envelope->fd);
 	return ret;
 }
 

@@ -18,6 +18,12 @@ void owned_unlock(void);
 void owned_close(int fd);
 
 /*
+ * Closes any fd that a peer has sent. If it is a socket, the close does not linger, which
+ * would block for as long as the peer wishes.
+ */
+void foreign_close(int fd);
+
+/*
  * Bytes and an fd that travel in the packet of a message, the bytes before those of the
  * message and the fd after its fds.
  */
@@ -25,6 +31,7 @@ struct envelope {
 	void *data;
 	size_t bytes;
 	int fd;			/* borrowed when it is sent, new when it was received */
+	bool alone;		/* received: the packet has these bytes only, and no fds */
 };
 
 /*

@@ -582,6 +582,9 @@ static void other_user(void *arg)
 	(void)arg;
 	pid = stranger("squatter", true, &stays);
 	CHECK_ERR(dlbuf_vpi_connect("squatter", &sock), -ECONNREFUSED);
+	CHECK_SAYS("user 1234 has taken the address of vpi:squatter");
+	CHECK_ERR(dlbuf_device_open("vpi:squatter", NULL, &r.dev), -EBUSY);
+	CHECK_SAYS("or another user has taken its address");
 	gone(pid, stays);
 	REQUIRE_OK(dlbuf_device_open("vpi:intruder", NULL, &r.dev));
 	pid = stranger("intruder", false, &stays);

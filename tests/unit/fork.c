@@ -6,6 +6,7 @@
  * them hangs, which the harness ends. Doubles stand for the drivers and memfds
  * for dma-bufs; real ones are in tests/cts.
  */
+#include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -24,6 +25,7 @@
 #define fake_kind fake_vulkan_kind
 #define FAKE_KINDS FAKE_VULKAN_KINDS
 #include "doubles/vulkan.h"
+#include "packet.h"
 #include "system/internal.h"
 
 #define BYTES 8192
@@ -358,6 +360,51 @@ TEST(leases_of_the_parent)
 	CHECK_EQ(load(&leases), 0);
 	dlbuf_lease_drop(lease);
 	CHECK_EQ(load(&leases), 1);
+}
+
+/* Of a process that only receives: the child has closed its end of the lease. */
+TEST(leases_that_were_received)
+{
+	struct dlbuf_device *dev AUTO_DEV = NULL;
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	int fd AUTO_FD = buffer(), sock[2], ends[2], stays[2], fds[2];
+	int64_t stride = 1;
+	struct pollfd end;
+	DLTensor l = layout;
+	struct packet p;
+	uint32_t n;
+	char byte = 0;
+	pid_t pid;
+
+	l.strides = &stride;
+	p = tensors_of(&l, 1, DLBUF_RW, MESSAGE_HOLD);
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &dev));
+	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock));
+	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, stays));
+	REQUIRE(!pipe2(ends, O_CLOEXEC));
+	fds[0] = fd;
+	fds[1] = ends[0];
+	REQUIRE(send_fds(sock[0], p.data, p.bytes, fds, 2, 0) == p.bytes);
+	close(ends[0]);
+	REQUIRE_OK(dlbuf_recv(dev, sock[1], NULL, t, &n, NULL));
+	pid = fork();
+	if (!pid) {
+		close(stays[1]);
+		_exit(write(stays[0], &byte, 1) != 1 || read(stays[0], &byte, 1));
+	}
+	/* The child has come out of fork(), and lives on. */
+	REQUIRE(read(stays[1], &byte, 1) == 1);
+	end = (struct pollfd){ .fd = ends[1] };
+	CHECK_EQ(poll(&end, 1, 0), 0);
+	t[0]->deleter(t[0]);
+	CHECK_EQ(poll(&end, 1, 0), 1);
+	CHECK_EQ(end.revents, POLLERR);
+	for (int i = 0; i < 2; i++) {
+		close(stays[1 - i]);
+		close(sock[i]);
+	}
+	close(ends[1]);
+	wait_for(pid);
 }
 
 TEST(children_of_busy_threads)

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
 #include "cuda_memfds.h"
 #include "emulated.h"
@@ -188,7 +189,7 @@ TEST(device_names)
 TEST(wrap)
 {
 	DLBUF_OPTS(dlbuf_device_opts, opts, .flags = 0x10000);
-	static const int types[] = { SOCK_STREAM, SOCK_DGRAM };
+	static const int types[] = { SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET };
 	struct dlbuf_device *dev = NULL;
 	int s[2];
 
@@ -196,6 +197,10 @@ TEST(wrap)
 	CHECK_ERR(dlbuf_device_wrap_vpi(-1, NULL, &dev), -EBADF);
 	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
 		REQUIRE(!socketpair(AF_UNIX, types[i], 0, s));
+		if (types[i] == SOCK_SEQPACKET) {
+			close(s[0]);
+			s[0] = socket(AF_UNIX, types[i], 0);
+		}
 		CHECK_ERR(dlbuf_device_wrap_vpi(s[0], NULL, &dev), -EINVAL);
 		close(s[0]);
 		close(s[1]);
@@ -712,6 +717,64 @@ TEST(one_simulator_at_a_time)
 
 /* ---------------------------------------------------------------- hostile peers */
 
+/* Another socket that connects as dlbuf_vpi_connect() does. */
+static int stranger(void)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+	int n = snprintf(at.sun_path + 1, sizeof(at.sun_path) - 1, "dlbuf-vpi/%u/%s",
+			 (unsigned int)geteuid(), name());
+
+	REQUIRE(sock >= 0);
+	if (!connect(sock, (struct sockaddr *)&at, offsetof(struct sockaddr_un, sun_path) + 1 + n))
+		return sock;
+	close(sock);
+	return -1;
+}
+
+/* Connections wait in the queue also after their end. The next send takes them off. */
+TEST(many_connections)
+{
+	DLBUF_OPTS(dlbuf_socket_opts, now, .flags = DLBUF_SOCKET_DONTWAIT);
+	unsigned int n = 0;
+	int sock, fd;
+
+	begin();
+	while ((fd = stranger()) >= 0) {
+		close(fd);
+		n++;
+	}
+	CHECK_MSG(n > 100, "%u connections", n);
+	CHECK_ERR(dlbuf_vpi_connect(name(), &sock), -ECONNREFUSED);
+	CHECK_SAYS("too many connections, perhaps of another user");
+	CHECK_OK(dlbuf_vpi_send(f.t, "a", &now));
+	CHECK_OK(dlbuf_vpi_connect(name(), &sock));
+	close(sock);
+	end();
+}
+
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
+/* To close queued fds may block, so they are refused. */
+TEST(connections_take_no_fds)
+{
+	socklen_t size = sizeof(int);
+	int sock, on;
+
+	begin();
+	if (getsockopt(f.sock, SOL_SOCKET, SO_PASSRIGHTS, &on, &size)) {
+		end();
+		SKIP("Linux before 6.16 cannot refuse fds");
+	}
+	sock = stranger();
+	CHECK_EQ(send_fds(sock, "a", 1, &sock, 1, 0), -1);
+	CHECK_EQ(errno, EPERM);
+	close(sock);
+	end();
+}
+
 struct wire {
 	uint32_t magic;
 	uint16_t version, access;
@@ -720,14 +783,33 @@ struct wire {
 
 #define MAGIC 0x49505644u
 #define GOOD { MAGIC, 2, DLBUF_READ, "a" }
+#define REFUSAL { MAGIC, 2, 0, "" }
 
 struct letter {
 	const char *what;
 	struct wire head;
 	unsigned int ntensors;
 	size_t bytes;		/* that are sent; 0: all */
-	enum { NONE, END, BOTH, MORE, PIPE } fds;	/* PIPE: the end is no socket */
+	/* From PIPE on: what is no end of a socket pair. */
+	enum { NONE, END, BOTH, MORE, PIPE, STREAM, DGRAM, INET, LONELY } fds;
 };
+
+/* A new fd. */
+static int wrong_end(int kind, int pipe_end)
+{
+	switch (kind) {
+	case STREAM:
+		return socket(AF_UNIX, SOCK_STREAM, 0);
+	case DGRAM:
+		return socket(AF_UNIX, SOCK_DGRAM, 0);
+	case INET:
+		return socket(AF_INET, SOCK_STREAM, 0);
+	case LONELY:
+		return socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	default:
+		return dup(pipe_end);
+	}
+}
 
 static void post(int sock, const struct letter *l, int fd, int end)
 {
@@ -735,7 +817,7 @@ static void post(int sock, const struct letter *l, int fd, int end)
 	struct packet p = tensors_of(&layout, l->ntensors, DLBUF_READ, 0);
 	unsigned char bytes[sizeof(l->head) + sizeof(p.data)];
 	const int fds[] = { fd, end, end };
-	unsigned int nfds = l->fds == PIPE ? BOTH : l->fds;
+	unsigned int nfds = l->fds >= PIPE ? BOTH : l->fds;
 	size_t n = sizeof(l->head) + p.bytes;
 
 	memcpy(bytes, &l->head, sizeof(l->head));
@@ -753,6 +835,9 @@ TEST(letters)
 		{ "one byte", GOOD, 1, 1, BOTH },
 		{ "no message", GOOD, 1, sizeof(struct wire), BOTH },
 		{ "no fds", GOOD, 1, 0, NONE },
+		{ "half a refusal", REFUSAL, 1, 8, NONE },
+		{ "a refusal and a message", REFUSAL, 1, 0, NONE },
+		{ "a refusal with fds", REFUSAL, 1, sizeof(struct wire), BOTH },
 		{ "the end only", GOOD, 1, 0, END },
 		{ "too many fds", GOOD, 1, 0, MORE },
 		{ "magic", { 1, 1, 1, "a" }, 1, 0, BOTH },
@@ -764,21 +849,33 @@ TEST(letters)
 		{ "endless name", { MAGIC, 2, 1, { [0 ... 47] = 'a' } }, 1, 0, BOTH },
 		{ "two tensors", GOOD, 2, 0, BOTH },
 		{ "no socket", GOOD, 1, 0, PIPE },
+		{ "a stream", GOOD, 1, 0, STREAM },
+		{ "datagrams", GOOD, 1, 0, DGRAM },
+		{ "of the network", GOOD, 1, 0, INET },
+		{ "not connected", GOOD, 1, 0, LONELY },
 	};
+	static const struct linger on = { 1, 1000 };
 	struct dlbuf_vpi_arrival a;
-	int s[2], end_of[2], pipes[2];
+	int s[2], end_of[2], pipes[2], wrong;
 
 	begin();
 	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, s));
 	for (size_t i = 0; i <= ARRAY_SIZE(letters); i++) {
 		const struct letter *l = &letters[i], fine = { "", GOOD, 1, 0, BOTH };
+		socklen_t size = sizeof(on);
+		struct linger now = on;
 
 		REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, end_of));
 		REQUIRE(!pipe(pipes) && write(end_of[1], "", 1) == 1);
 		if (i == ARRAY_SIZE(letters))
 			l = &fine;
-		post(s[0], l, f.memfd, l->fds == PIPE ? pipes[0] : end_of[0]);
-		close(end_of[0]);
+		if (l->fds >= PIPE) {
+			wrong = wrong_end(l->fds, pipes[0]);
+			REQUIRE(wrong >= 0 && dup2(wrong, end_of[0]) >= 0 && !close(wrong));
+		}
+		CHECK_EQ(setsockopt(end_of[0], SOL_SOCKET, SO_LINGER, &on, sizeof(on)),
+			 l->fds == PIPE ? -1 : 0);
+		post(s[0], l, f.memfd, end_of[0]);
 		a = (struct dlbuf_vpi_arrival){ .size = sizeof(a) };
 		if (l == &fine) {
 			CHECK_OK(dlbuf_vpi_recv(f.cpu, s[1], NULL, &a));
@@ -787,6 +884,10 @@ TEST(letters)
 				      -EPROTO)) {
 			ktap_note(NULL, 0, "%s", l->what);
 		}
+		/* To close what is refused must not take as long as the peer wishes. */
+		getsockopt(end_of[0], SOL_SOCKET, SO_LINGER, &now, &size);
+		CHECK_EQ(now.l_onoff, l != &fine && l->fds != NONE && l->fds != PIPE ? 0 : 1);
+		close(end_of[0]);
 		/* It is handed back either way. */
 		CHECK(readable(end_of[1]));
 		close(end_of[1]);

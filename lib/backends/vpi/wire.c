@@ -43,8 +43,17 @@ static int open_socket(int *sock)
 	return *sock < 0 ? fail_errno("socket()") : 0;
 }
 
+#ifndef SO_PASSRIGHTS /* asm/socket.h before 6.16 */
+#define SO_PASSRIGHTS 83
+#endif
+
+/*
+ * Any user can connect. Connections take no fds where the kernel can refuse them: to close
+ * fds that are queued may block.
+ */
 int vpi_listen(const char *name, int *listener)
 {
+	static const int none;
 	struct sockaddr_un at;
 	socklen_t size;
 	int ret, sock;
@@ -59,10 +68,12 @@ int vpi_listen(const char *name, int *listener)
 	}
 	if (ret)
 		return ret;
-	if (bind(sock, (struct sockaddr *)&at, size) || listen(sock, 8))
+	setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &none, sizeof(none));
+	if (bind(sock, (struct sockaddr *)&at, size) || listen(sock, SOMAXCONN))
 		ret = errno == EADDRINUSE ?
 		      fail(-EBUSY, "vpi:%s is open already, here or in another "
-			   "process", name) : fail_errno("vpi:%s: bind()", name);
+			   "process, or another user has taken its address", name) :
+		      fail_errno("vpi:%s: bind()", name);
 	if (ret)
 		owned_close(sock);
 	else
@@ -70,14 +81,26 @@ int vpi_listen(const char *name, int *listener)
 	return ret;
 }
 
-/* Whether the other side is of this user: any user can take an abstract name. */
-static bool is_ours(int sock)
+/* The user of the other side: any user can take an abstract name. */
+static uid_t user_of(int sock)
 {
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
 
-	return !getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &size) &&
-	       peer.uid == geteuid();
+	return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &size) ? (uid_t)-1 : peer.uid;
+}
+
+/* Whether fd is a Unix socket of type SOCK_SEQPACKET that is connected. */
+static bool is_connected(int fd)
+{
+	int domain, type;
+	socklen_t size = sizeof(int), at_size = sizeof(struct sockaddr_un);
+	struct sockaddr_un at;
+
+	return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) &&
+	       !getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) &&
+	       domain == AF_UNIX && type == SOCK_SEQPACKET &&
+	       !getpeername(fd, (struct sockaddr *)&at, &at_size);
 }
 
 int dlbuf_vpi_connect(const char *name, int *out)
@@ -94,9 +117,15 @@ int dlbuf_vpi_connect(const char *name, int *out)
 		ret = open_socket(&sock);
 	if (ret)
 		return ret;
-	if (connect(sock, (struct sockaddr *)&at, size) || !is_ours(sock))
-		ret = fail(-ECONNREFUSED, "no process of this user has the device "
+	if (connect(sock, (struct sockaddr *)&at, size))
+		ret = errno == EAGAIN ?
+		      fail(-ECONNREFUSED, "vpi:%s has too many connections, perhaps of "
+			   "another user, that its process has not looked at", name) :
+		      fail(-ECONNREFUSED, "no process of this user has the device "
 			   "vpi:%s", name);
+	else if (user_of(sock) != geteuid())
+		ret = fail(-ECONNREFUSED, "user %d has taken the address of vpi:%s",
+			   (int)user_of(sock), name);
 	else if (fcntl(sock, F_SETFL, 0))
 		ret = fail_errno("fcntl(F_SETFL)");
 	if (ret)
@@ -110,10 +139,9 @@ int dlbuf_device_wrap_vpi(int sock, const struct dlbuf_device_opts *opts,
 			  struct dlbuf_device **out)
 {
 	NOT_CANCELLED;
-	int domain = 0, type = 0, own, ret;
-	socklen_t size = sizeof(int);
 	struct dlbuf_device_opts o;
 	struct vpi_device *dev;
+	int own, ret;
 
 	if (!out)
 		return fail(-EINVAL, "out is NULL");
@@ -127,11 +155,9 @@ int dlbuf_device_wrap_vpi(int sock, const struct dlbuf_device_opts *opts,
 	if (own < 0)
 		return errno == EBADF ? fail(-EBADF, "fd %d is not open", sock) :
 					fail_errno("fcntl(F_DUPFD_CLOEXEC)");
-	getsockopt(own, SOL_SOCKET, SO_DOMAIN, &domain, &size);
-	getsockopt(own, SOL_SOCKET, SO_TYPE, &type, &size);
-	if (domain != AF_UNIX || type != SOCK_SEQPACKET)
+	if (!is_connected(own))
 		ret = fail(-EINVAL, "fd %d is not a Unix socket of type "
-			   "SOCK_SEQPACKET", sock);
+			   "SOCK_SEQPACKET that is connected", sock);
 	if (!ret)
 		ret = vpi_device_create("socket", -1, own, &dev);
 	if (ret) {
@@ -190,7 +216,7 @@ static void look_for_simulators(struct vpi_device *dev)
 	int sock;
 
 	while (dev->listener >= 0 && (sock = accept_one(dev->listener)) >= 0)
-		if (dev->sock < 0 && is_ours(sock)) {
+		if (dev->sock < 0 && user_of(sock) == geteuid()) {
 			pthread_mutex_lock(&dev->lock);
 			dev->sock = sock;
 			pthread_mutex_unlock(&dev->lock);
@@ -239,7 +265,7 @@ static int find_simulator(struct vpi_device *dev,
 static int send_pass(struct vpi_device *dev, struct tensor *t, struct vpi_head *head,
 		     const struct dlbuf_socket_opts *opts)
 {
-	struct envelope envelope = { head, sizeof(*head), -1 };
+	struct envelope envelope = { .data = head, .bytes = sizeof(*head), .fd = -1 };
 	struct dlbuf_socket_opts o;
 	int ret = OPTS_GET(&o, opts, "dlbuf_socket_opts");
 
@@ -295,17 +321,15 @@ int dlbuf_vpi_send(DLManagedTensorVersioned *dl, const char *name,
 
 static int check_head(const struct vpi_head *head, int end, uint32_t n)
 {
-	socklen_t size = sizeof(int);
-	int type;
-
 	if (head->magic != VPI_MAGIC || head->version != VPI_VERSION ||
 	    !head->access || head->access & ~DLBUF_RW || !is_name(head->name))
 		return fail(-EPROTO, "the packet is not one of dlbuf_vpi_send()");
 	if (n != 1)
 		return fail(-EPROTO, "a message for a simulator has %u tensors", n);
 	/* The fd is closed later, and closing another file may have an effect. */
-	if (getsockopt(end, SOL_SOCKET, SO_TYPE, &type, &size))
-		return fail(-EPROTO, "the message has no socket for its end");
+	if (!is_connected(end))
+		return fail(-EPROTO, "the fd for the end is not a connected Unix "
+			    "socket of type SOCK_SEQPACKET");
 	return 0;
 }
 
@@ -316,7 +340,7 @@ int dlbuf_vpi_recv(struct dlbuf_device *dev, int sock,
 	NOT_CANCELLED;
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 	struct vpi_head head = { 0 };
-	struct envelope envelope = { &head, sizeof(head), -1 };
+	struct envelope envelope = { .data = &head, .bytes = sizeof(head), .fd = -1 };
 	uint32_t n;
 	int ret;
 
@@ -325,7 +349,7 @@ int dlbuf_vpi_recv(struct dlbuf_device *dev, int sock,
 	ret = INFO_CHECK(arrival, "dlbuf_vpi_arrival");
 	if (!ret)
 		ret = socket_recv(dev, sock, opts, t, &n, &envelope);
-	if (ret == -EPROTO && head.magic == VPI_MAGIC && !head.access && !*head.name)
+	if (envelope.alone && head.magic == VPI_MAGIC && !head.access && !*head.name)
 		return fail(-EBUSY, "the program's device has another simulator");
 	if (ret)
 		return ret;
@@ -340,6 +364,6 @@ int dlbuf_vpi_recv(struct dlbuf_device *dev, int sock,
 	}
 	while (n)
 		n--, t[n]->deleter(t[n]);
-	close(envelope.fd);
+	foreign_close(envelope.fd);
 	return ret;
 }
