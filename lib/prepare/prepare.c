@@ -43,7 +43,8 @@ struct dtype_text prepare_dtype(DLDataType t)
 static bool on_cpu(const DLTensor *t)
 {
 	return t->device.device_type == kDLCPU || t->device.device_type == kDLCUDAHost ||
-		t->device.device_type == kDLROCMHost || t->device.device_type == kDLCUDAManaged;
+		t->device.device_type == kDLROCMHost || t->device.device_type == kDLTPUHost ||
+		t->device.device_type == kDLCUDAManaged;
 }
 
 static int check_device(const struct dlbuf_prepare *p, const DLTensor *t, const char *what)

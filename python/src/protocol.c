@@ -91,7 +91,7 @@ PyObject *check_stream(PyObject *module, PyObject *args)
 bool cpu_reaches(DLDeviceType type)
 {
 	return type == kDLCPU || type == kDLCUDAHost || type == kDLROCMHost ||
-	       type == kDLCUDAManaged;
+	       type == kDLTPUHost || type == kDLCUDAManaged;
 }
 
 /* cpu_reaches(device type) -> bool */

@@ -171,7 +171,7 @@ class Interfaced:
 
 
 @pytest.mark.parametrize("read", READS)
-@pytest.mark.parametrize("device", [(3, 0), (3, 1), (11, 0), (13, 0)])
+@pytest.mark.parametrize("device", [(3, 0), (3, 1), (11, 0), (13, 0), (20, 0)])
 def test_memory_that_the_cpu_reaches(np, driver, device, read):
     p = Producer(device=device)
     t = dlbuf.from_dlpack(p)
@@ -190,7 +190,7 @@ def test_memory_that_the_cpu_reaches(np, driver, device, read):
     assert u.__dlpack_device__() == (1, 0) and bytes(u) == b"\1\2\3" and not u.is_copied
 
 
-@pytest.mark.parametrize("device", [(3, 0), (11, 0), (13, 0)])
+@pytest.mark.parametrize("device", [(3, 0), (11, 0), (13, 0), (20, 0)])
 def test_prepare_reaches_it(driver, device):
     picture, out = bytearray(range(12)), bytearray(12)
 
