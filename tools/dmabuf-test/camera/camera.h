@@ -37,7 +37,7 @@ int check_file(const struct command *cmd, const char *option, const char *path);
 
 /* ---- take.c */
 
-/* Opens and closes the camera, so that what it refuses is known at once. Not of all formats. */
+/* Finds out whether the camera can export its buffers before the devices are opened. */
 int camera_look(const struct command *cmd);
 
 /*

@@ -125,9 +125,13 @@ static int open_as(struct camera *cam, const struct command *cmd, uint32_t code)
 int camera_look(const struct command *cmd)
 {
 	struct camera cam;
-	int status = cmd->all ? 0 : open_as(&cam, cmd, cmd->code);
+	int status;
 
-	if (!status && !cmd->all)
+	if (cmd->all || cmd->exporter || camera_exports(cmd->node))
+		return 0;
+	/* Says what is wrong. */
+	status = open_as(&cam, cmd, cmd->code);
+	if (!status)
 		camera_close(&cam);
 	return status;
 }

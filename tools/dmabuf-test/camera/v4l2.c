@@ -2,12 +2,14 @@
 /* A camera's buffers and frames, for the tool. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <linux/dma-buf.h>
 
@@ -167,6 +169,29 @@ int camera_open(struct camera *cam, const char *node,
 	if (status)
 		camera_close(cam);
 	return status;
+}
+
+bool camera_exports(const char *node)
+{
+	static const uint32_t types[] = { V4L2_BUF_TYPE_VIDEO_CAPTURE,
+					  V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE };
+	int fd = open(node, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	bool can = fd >= 0;
+
+	for (unsigned int i = 0; can && i < sizeof(types) / sizeof(types[0]); i++) {
+		struct v4l2_requestbuffers req = { .count = 1, .type = types[i],
+						   .memory = V4L2_MEMORY_MMAP };
+		struct v4l2_exportbuffer exp = { .type = types[i], .flags = O_RDWR | O_CLOEXEC };
+
+		if (ioctl_again(fd, VIDIOC_REQBUFS, &req) < 0)
+			continue;
+		can = !ioctl_again(fd, VIDIOC_EXPBUF, &exp);
+		if (can)
+			close(exp.fd);
+	}
+	if (fd >= 0)
+		close(fd);
+	return can;
 }
 
 void camera_close(struct camera *cam)

@@ -42,6 +42,12 @@ struct camera {
 };
 
 /*
+ * Whether the camera has a buffer that it exports. No frame is taken: open buffers and the
+ * stream of a camera are not touched.
+ */
+bool camera_exports(const char *node);
+
+/*
  * Opens the camera; its names can be printed. Without DLBUF_CAMERA_PROBE it also
  * maps the buffers. node is borrowed until camera_close(); on failure nothing is
  * left open.
