@@ -51,6 +51,8 @@ static int socket_option(int sock, int option, int *value)
 static int call_begin(struct call *c, int sock,
 		      const struct dlbuf_socket_opts *o)
 {
+	struct sockaddr_storage peer;
+	socklen_t size = sizeof(peer);
 	int domain, type, flags, ret;
 
 	ret = socket_option(sock, SO_DOMAIN, &domain);
@@ -66,6 +68,9 @@ static int call_begin(struct call *c, int sock,
 	    (type != SOCK_SEQPACKET && type != SOCK_DGRAM))
 		return fail(-EINVAL, "fd %d is a socket of domain %d and type "
 			    "%d, which carries no fds", sock, domain, type);
+	/* Anybody may send to a datagram socket that is not. */
+	if (getpeername(sock, (struct sockaddr *)&peer, &size))
+		return fail_errno("socket %d: getpeername()", sock);
 	flags = fcntl(sock, F_GETFL);
 	if (flags < 0)
 		return fail_errno("fd %d: fcntl(F_GETFL)", sock);
