@@ -119,8 +119,8 @@ struct dlbuf_socket_opts {
  * -EAGAIN        it would block
  * -ETIME         the deadline passed
  * -EPIPE         the other side has closed the socket; no SIGPIPE is raised
- * -EINVAL        not tensors of dlbuf, none or too many, sock is not a Unix socket
- *                of these types, bad opts
+ * -EINVAL        not tensors of dlbuf, or their ndim, shape or strides were changed, none
+ *                or too many, sock is not a Unix socket of these types, bad opts
  * -EBADF         sock is not open
  * -ENOTCONN      sock is not connected
  * -ETOOMANYREFS  this user has more fds in unread messages than RLIMIT_NOFILE;

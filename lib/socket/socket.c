@@ -442,6 +442,11 @@ static int send_tensors(struct call *c, int sock,
 		if (ret)
 			return ret;
 		layout = tensor_layout(t);
+		/* They are read as ndim says, and sent to another process. */
+		if (layout.ndim && (layout.shape != t->dims ||
+				    layout.strides != t->dims + layout.ndim))
+			return fail(-EINVAL, "ndim, shape or strides of the tensor were "
+				    "changed");
 		message_put_tensor(&p, &layout, buffer_of(t, &head, fds));
 		holds |= wants_hold(t);
 	}
