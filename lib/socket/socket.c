@@ -789,7 +789,8 @@ static int check_fds(struct arrival *a, uint32_t want)
 			ret = buffer_identify(a->fds[i], &a->ids[i]);
 		if (ret)
 			return ret;
-		given = h->access[i] & a->ids[i].access;
+		/* As for an import, WRITE is as RW. */
+		given = (h->access[i] & DLBUF_WRITE ? DLBUF_RW : DLBUF_READ) & a->ids[i].access;
 		if (!given || want & ~given)
 			return fail(-EACCES, "dma-buf %u of the message is for "
 				    "access %u, not %u", i, given, want);
