@@ -103,7 +103,8 @@ struct dlbuf_socket_opts {
 	const struct dlbuf_import_opts *import;
 };
 
-#define DLBUF_SOCKET_DONTWAIT	(1u << 0)	/* as if the socket were non-blocking */
+/* As if the socket were non-blocking: a deadline_ns that is not 0 counts more. */
+#define DLBUF_SOCKET_DONTWAIT	(1u << 0)
 
 /*
  * Sends at most DLBUF_MAX_PLANES tensors of dlbuf, of any devices, as one
