@@ -13,7 +13,8 @@
  *   - strides == NULL means row-major and compact
  *   - strides may be 0 or negative if every element is inside the buffer
  *   - byte_offset is where element [0, 0, ...] begins. It must be a multiple of
- *     the bytes of one lane, if those are a power of two
+ *     the bytes of one lane, if those are a power of two. For complex types half of
+ *     a lane counts: one part of the number
  *   - an element has bits * lanes bits, which must be whole bytes (4-bit types
  *     have lanes of two)
  *   - ndim is at most 64. ndim == 0 is a single element

@@ -103,7 +103,8 @@ struct dlbuf_socket_opts {
 	const struct dlbuf_import_opts *import;
 };
 
-#define DLBUF_SOCKET_DONTWAIT	(1u << 0)	/* as if the socket were non-blocking */
+/* As if the socket were non-blocking: a deadline_ns that is not 0 counts more. */
+#define DLBUF_SOCKET_DONTWAIT	(1u << 0)
 
 /*
  * Sends at most DLBUF_MAX_PLANES tensors of dlbuf, of any devices, as one
@@ -119,8 +120,8 @@ struct dlbuf_socket_opts {
  * -EAGAIN        it would block
  * -ETIME         the deadline passed
  * -EPIPE         the other side has closed the socket; no SIGPIPE is raised
- * -EINVAL        not tensors of dlbuf, none or too many, sock is not a Unix socket
- *                of these types, bad opts
+ * -EINVAL        not tensors of dlbuf, or their ndim, shape or strides were changed, none
+ *                or too many, sock is not a Unix socket of these types, bad opts
  * -EBADF         sock is not open
  * -ENOTCONN      sock is not connected
  * -ETOOMANYREFS  this user has more fds in unread messages than RLIMIT_NOFILE;
@@ -182,6 +183,7 @@ DLBUF_API int dlbuf_send_frame(int sock, const struct dlbuf_frame *frame,
  * -EPROTO   the packet is not a message of dlbuf (an empty packet, for example),
  *           or its fds do not match it
  * -EBADF    an fd of the message is not a dma-buf, or sock is not open
+ * -ENOTCONN  sock is not connected
  * -EACCES   the requested access is more than the sender allows
  * -EMFILE   the process has no room for its fds
  * -EINVAL   sock is not a Unix socket of these types, bad opts, no such view,

@@ -51,6 +51,8 @@ static int socket_option(int sock, int option, int *value)
 static int call_begin(struct call *c, int sock,
 		      const struct dlbuf_socket_opts *o)
 {
+	struct sockaddr_storage peer;
+	socklen_t size = sizeof(peer);
 	int domain, type, flags, ret;
 
 	ret = socket_option(sock, SO_DOMAIN, &domain);
@@ -66,6 +68,9 @@ static int call_begin(struct call *c, int sock,
 	    (type != SOCK_SEQPACKET && type != SOCK_DGRAM))
 		return fail(-EINVAL, "fd %d is a socket of domain %d and type "
 			    "%d, which carries no fds", sock, domain, type);
+	/* Anybody may send to a datagram socket that is not. */
+	if (getpeername(sock, (struct sockaddr *)&peer, &size))
+		return fail_errno("socket %d: getpeername()", sock);
 	flags = fcntl(sock, F_GETFL);
 	if (flags < 0)
 		return fail_errno("fd %d: fcntl(F_GETFL)", sock);
@@ -437,6 +442,11 @@ static int send_tensors(struct call *c, int sock,
 		if (ret)
 			return ret;
 		layout = tensor_layout(t);
+		/* They are read as ndim says, and sent to another process. */
+		if (layout.ndim && (layout.shape != t->dims ||
+				    layout.strides != t->dims + layout.ndim))
+			return fail(-EINVAL, "ndim, shape or strides of the tensor were "
+				    "changed");
 		message_put_tensor(&p, &layout, buffer_of(t, &head, fds));
 		holds |= wants_hold(t);
 	}
@@ -779,7 +789,8 @@ static int check_fds(struct arrival *a, uint32_t want)
 			ret = buffer_identify(a->fds[i], &a->ids[i]);
 		if (ret)
 			return ret;
-		given = h->access[i] & a->ids[i].access;
+		/* As for an import, WRITE is as RW. */
+		given = (h->access[i] & DLBUF_WRITE ? DLBUF_RW : DLBUF_READ) & a->ids[i].access;
 		if (!given || want & ~given)
 			return fail(-EACCES, "dma-buf %u of the message is for "
 				    "access %u, not %u", i, given, want);

@@ -226,7 +226,13 @@ def _undone_by_errors() -> Generator[None, None, None]:
 
 def _receive(fd: Any, device: str, view: int, _: bytes) -> Any:
     """The object that _reduce() sent, in the process that unpickles it."""
-    with socket.socket(fileno=fd.detach()) as sock:
+    number = fd.detach()
+    try:
+        sock = socket.socket(fileno=number)
+    except BaseException:
+        os.close(number)
+        raise
+    with sock:
         return recv(sock, device=device, view=View(view))
 
 

@@ -745,6 +745,27 @@ static int told(struct pair *p, struct packet packet, int fd, int second)
 	return ret;
 }
 
+/* A message for WRITE alone is as one for RW. */
+static void write_alone(struct pair *p, int fd)
+{
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	struct packet packet = lie(4, 0, DLBUF_WRITE, 0);
+	DLBUF_INFO(dlbuf_tensor_info, info);
+	uint32_t n;
+
+	for (uint32_t want = 0; want <= DLBUF_RW; want++) {
+		DLBUF_OPTS(dlbuf_import_opts, import, .access = want);
+		DLBUF_OPTS(dlbuf_socket_opts, opts, .import = &import);
+
+		send_raw(p->sock[0], &packet, &fd, 1);
+		if (!CHECK_OK(dlbuf_recv(p->dev, p->sock[1], &opts, t, &n, NULL)))
+			continue;
+		CHECK_OK(dlbuf_tensor_get_info(t[0], &info));
+		CHECK_EQ(info.access, want == DLBUF_READ ? DLBUF_READ : DLBUF_RW);
+		cts_delete(t[0]);
+	}
+}
+
 static void lies(void *arg)
 {
 	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), ends[2];
@@ -758,6 +779,7 @@ static void lies(void *arg)
 	CHECK_ERR(told(&p, lie(256, 1, DLBUF_RW, 0), fd, -1), -ERANGE);
 	CHECK_ERR(told(&p, lie(1, BYTES, DLBUF_RW, 0), fd, -1), -ERANGE);
 	CHECK_OK(told(&p, lie(0, BYTES, DLBUF_RW, 0), fd, -1));
+	write_alone(&p, fd);
 	CHECK_ERR(told(&p, lie(0, BYTES + 1, DLBUF_RW, 0), fd, -1), -ERANGE);
 	/* A lease that is one, and some that are none. */
 	CHECK_OK(told(&p, lie(4, 0, DLBUF_RW, MESSAGE_HOLD), fd, ends[0]));

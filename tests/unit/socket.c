@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/vfs.h>
 
 #include <dlbuf/dlbuf.h>
@@ -309,14 +310,27 @@ TEST(streams)
 	peers_close(&p);
 }
 
+/* Also one with a message of somebody, which is not received. */
 TEST(not_connected)
 {
-	struct dlbuf_frame f = a_frame(picture);
+	struct packet p = tensors_packet(1);
+	int fd AUTO_FD = memfd();
 
 	for (int i = 0; i < NTYPES; i++) {
-		int sock = socket(AF_UNIX, types[i] | SOCK_CLOEXEC, 0);
+		int sock = socket(AF_UNIX, types[i] | SOCK_CLOEXEC, 0), other;
+		struct sockaddr_un at = { .sun_family = AF_UNIX };
+		socklen_t size = sizeof(at);
 
-		CHECK_ERR(dlbuf_send_frame(sock, &f, NULL), -ENOTCONN);
+		if (types[i] == SOCK_DGRAM) {
+			/* An abstract address of the kernel's choice. */
+			REQUIRE(!bind(sock, (struct sockaddr *)&at, sizeof(sa_family_t)));
+			REQUIRE(!getsockname(sock, (struct sockaddr *)&at, &size));
+			other = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+			REQUIRE(!connect(other, (struct sockaddr *)&at, size));
+			raw_send(other, p.data, p.bytes, &fd, 1);
+			close(other);
+		}
+		check_socket(sock, -ENOTCONN);
 		close(sock);
 	}
 }

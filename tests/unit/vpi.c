@@ -221,6 +221,7 @@ TEST(arguments)
 		"", "a b", "tab\t", "\x80",
 		"123456789012345678901234567890123456789012345678",
 	};
+	static const int ndims[] = { -1, 1, 3, 60, 65, INT32_MAX };
 	struct dlbuf_vpi_arrival a = { .size = 0 };
 	DLManagedTensorVersioned *other;
 	int sock;
@@ -240,6 +241,14 @@ TEST(arguments)
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		CHECK_ERR(dlbuf_vpi_send(f.t, names[i], NULL), -EINVAL);
 	CHECK_ERR(dlbuf_vpi_send(f.t, "a", &bad), -EINVAL);
+	/* With another number of dimensions, memory behind the tensor would be sent. */
+	for (size_t i = 0; i < ARRAY_SIZE(ndims); i++) {
+		f.t->dl_tensor.ndim = ndims[i];
+		CHECK_ERR(dlbuf_vpi_send(f.t, "a", &now), -EINVAL);
+		CHECK_ERR(dlbuf_send(f.sock, &f.t, 1, &now), -EINVAL);
+		CHECK_SAYS("were changed");
+	}
+	f.t->dl_tensor.ndim = ARRAY_SIZE(shape);
 	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
 	CHECK_ERR(dlbuf_vpi_send(f.t, "a", NULL), -EINVAL);
 	CHECK_SAYS("not acquired");

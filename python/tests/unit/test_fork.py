@@ -13,6 +13,7 @@ import warnings
 import pytest
 
 import dlbuf
+from dlbuf.multiprocessing import _receive
 
 from conftest import Producer
 
@@ -85,6 +86,23 @@ def test_the_end_of_a_child():
     go_on.set()
     thread.join()
     assert slow.deleted == 1
+
+
+def test_what_is_no_socket():
+    """A message of multiprocessing with another fd: it is closed."""
+    ours, theirs = os.pipe()
+
+    class Pipe:
+        def detach(self):
+            return theirs
+
+    with pytest.raises(OSError) as e:
+        _receive(Pipe(), "cpu", 0, b"")
+    assert e.value.errno == errno.ENOTSOCK
+    with pytest.raises(OSError) as e:
+        os.fstat(theirs)
+    assert e.value.errno == errno.EBADF
+    os.close(ours)
 
 
 CODE = """
