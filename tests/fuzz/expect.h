@@ -84,7 +84,8 @@ static inline void expect_message(struct expect *e, const struct message *m, con
 
 	*e = (struct expect){ .valid = true };
 	for (unsigned int i = 0; i < h->nbuffers; i++) {
-		access[i] = h->access[i] & access_of(fds[i], 0);
+		access[i] = (h->access[i] & DLBUF_WRITE ? DLBUF_RW : DLBUF_READ) &
+			    access_of(fds[i], 0);
 		e->valid &= memory_of(fds[i]) >= 0 && access[i];
 		all &= access[i];
 	}
