@@ -100,6 +100,10 @@ DTYPES = [(1, 8, 1), (0, 16, 1), (2, 32, 1), (5, 128, 1), (6, 8, 1), (4, 16, 1),
           (1, 8, 3), (17, 4, 2), (17, 4, 1)]
 
 
+# The codes whose size DLPack says.
+OWN_BITS = {6: 8, **dict.fromkeys(range(7, 15), 8), 15: 6, 16: 6, 17: 4}
+
+
 def dtype_of(p):
     if p.ConsumeIntInRange(0, 3):
         return p.PickValueInList(DTYPES)
@@ -165,7 +169,7 @@ def check(t, owner, data, shape, strides, bits, offset=0):
         count *= n
     strides = compact(shape) if strides is None else strides
     assert t.shape == tuple(shape) and t.strides == tuple(strides), repr(t)
-    assert (t.size, t.nbytes) == (count, count * item)
+    assert t.size == count and t.nbytes in (count * item, (count * bits + 7) // 8)
     assert dlbuf.wrap(t, reverse=True).strides == t.strides[::-1]
     inside = owner.here <= first and end <= owner.here + MEMORY
     if t.__dlpack_device__() != (1, 0):
@@ -242,7 +246,9 @@ def capsules(p, owner):
     dl.byte_offset = number(p) if p.ConsumeBool() else 0
     args = data, shape, strides, dtype[1] * dtype[2], dl.byte_offset
     versioned = isinstance(producer.managed, Versioned)
-    made = major == 1 or not versioned
+    padded = versioned and producer.managed.flags & 4 and dtype[1] < 8
+    made = ((major == 1 or not versioned) and not (padded and dtype[2] > 1) and
+            dtype[1] == OWN_BITS.get(dtype[0], dtype[1]))
     how = p.ConsumeIntInRange(0, 15)
     if how == 0:
         dl.ndim = p.PickValueInList([-1, -1 << 31, MAX_NDIM + 1, 1 << 30])
