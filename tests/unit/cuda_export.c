@@ -140,6 +140,7 @@ TEST(export_over_pcie)
 /* What another device has written is seen by work behind the acquire. */
 TEST(peers_writes_are_flushed)
 {
+	static const struct dlbuf_acquire_opts none;
 	struct import *imp = NULL;
 	int fence, flushes = 0;
 
@@ -154,7 +155,8 @@ TEST(peers_writes_are_flushed)
 		CHECK_EQ(seen, flushes);
 		fence = pending_fence();
 		signal_fence(fence);
-		CHECK_OK(cuda_backend.acquire(imp, DLBUF_READ, NULL, fence));
+		/* The core waits for the fence, if the device says so. */
+		CHECK_OK(sync_begin(imp, DLBUF_READ, NULL, fence, &none));
 		flushes += unordered;
 		CHECK_EQ(seen, flushes);
 		close(fence);
