@@ -183,7 +183,8 @@ DLBUF_API int dlbuf_send_frame(int sock, const struct dlbuf_frame *frame,
  * -EPROTO   the packet is not a message of dlbuf (an empty packet, for example),
  *           or its fds do not match it
  * -EBADF    an fd of the message is not a dma-buf, or sock is not open
- * -ENOTCONN  sock is not connected
+ * -ENOTCONN  sock is not connected. A SOCK_DGRAM socket is not after a send to a peer
+ *            that is gone, which returned -EPIPE
  * -EACCES   the requested access is more than the sender allows
  * -EMFILE   the process has no room for its fds
  * -EINVAL   sock is not a Unix socket of these types, bad opts, no such view,

@@ -393,6 +393,8 @@ static void receive(struct game *g)
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
 	bool bad = bits & 1 && bits & 2, wait = bits & 4, good = false;
 	unsigned int before = room();
+	struct sockaddr peer;
+	socklen_t size = sizeof(peer);
 	struct sent *s;
 	uint32_t n = 77;
 	int ret;
@@ -417,6 +419,9 @@ static void receive(struct game *g)
 	CHECK(ret ? dlbuf_last_error()[0] && n == 77 && !t[0] : good);
 	if (bad)
 		CHECK(ret == -EINVAL);
+	else if (!g->to_us.n && getpeername(g->us, &peer, &size))
+		/* A datagram socket is not connected after a send to a peer that is gone. */
+		CHECK(g->type == SOCK_DGRAM && ret == -ENOTCONN);
 	else if (!g->to_us.n)
 		CHECK(ret == (g->ended ? -EPIPE : wait ? -ETIME : -EAGAIN));
 	if (!ret)
