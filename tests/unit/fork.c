@@ -384,7 +384,7 @@ TEST(leases_that_were_received)
 	REQUIRE(!pipe2(ends, O_CLOEXEC));
 	fds[0] = fd;
 	fds[1] = ends[0];
-	REQUIRE(send_fds(sock[0], p.data, p.bytes, fds, 2, 0) == p.bytes);
+	REQUIRE(send_fds(sock[0], p.data, p.bytes, fds, 2, 0) == (ssize_t)p.bytes);
 	close(ends[0]);
 	REQUIRE_OK(dlbuf_recv(dev, sock[1], NULL, t, &n, NULL));
 	pid = fork();
