@@ -112,6 +112,8 @@ struct dlbuf_frame
     release::Ptr{Cvoid}
     release_data::Ptr{Cvoid}
     lease::Ptr{Cvoid}
+    orientation::Cint
+    reserved::UInt32
 end
 
 const READ = UInt32(1)

@@ -53,6 +53,8 @@ struct dlbuf_frame {
 	void (*release)(void *release_data);
 	void *release_data;
 	void *lease;
+	int orientation;
+	uint32_t reserved;
 };
 
 const char *dlbuf_last_error(void);

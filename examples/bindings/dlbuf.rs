@@ -123,6 +123,8 @@ pub struct dlbuf_frame {
     pub release: Option<unsafe extern "C" fn(*mut c_void)>,
     pub release_data: *mut c_void,
     pub lease: *mut c_void,
+    pub orientation: c_int,
+    pub reserved: u32,
 }
 
 pub enum dlbuf_device {}
