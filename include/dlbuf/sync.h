@@ -97,8 +97,8 @@ struct dlbuf_acquire_opts {
  * left, because the kernel tells its error by a sync_file only. And on the CPU, without a
  * deadline, a fence of a dma-buf that did not need a wait in its last 32 acquires: START
  * waits for it, but does not tell its error, and looking at the fences first costs as much
- * as START and END together. An acquire looks at them if it has a deadline, which may be UINT64_MAX; if
- * this process added a fence of a writer since the last look; or if one of the last 32
+ * as START and END together. An acquire looks at them if it has a deadline, which may be
+ * UINT64_MAX; if this process added a fence of a writer since the last look; or if one of the last 32
  * acquires, or one of 64 others, had to wait.
  */
 #define DLBUF_ACQUIRE_DAMAGED 1u
