@@ -76,7 +76,8 @@ enum dlbuf_view {
 	DLBUF_VIEW_WORDS = 6,
 	/*
 	 * A tensor per plane: its rows as bytes. A row has the bytes of its
-	 * pixels; if pixels share bytes, it has the whole pitch with its padding.
+	 * pixels; if pixels share bytes, it has the whole pitch with its padding, the
+	 * last row too.
 	 */
 	DLBUF_VIEW_ROWS = 7,
 	/* A tensor [bytes] per plane: all its data, e.g. a JPEG or metadata. */

@@ -207,12 +207,16 @@ struct dlbuf_prepare;
  * -EINVAL      frame, opts or plan is NULL, or a size is not set; a frame of 0 pixels, or with a
  *              side of more than 2^20; no such format; a mosaic of less than 2x2 pixels; no size
  *              for the rule; a side of the tensor or of the scaled picture of more than 32768
- *              pixels; a crop outside the picture; an option, or a field of the frame's colour,
- *              that is NaN, infinite or out of its range; a dtype that is not in the list
+ *              pixels; a crop outside the picture; an option that is NaN, infinite or out of
+ *              its range; range, chroma_site or hue of the frame's colour that is out of its
+ *              range and that no option replaces; a reserved field that is not 0; a dtype
+ *              that is not in the list
  * -EOPNOTSUPP  a format without colours (compressed, metadata, a palette's indices), or whose
  *              pixels share bytes (but raw of MIPI CSI-2 is prepared: SBGGR10P, Y12P and their
- *              like); a crop of the frame that begins inside a sample; a matrix that is not
- *              linear (ICtCp, BT.2020 with constant luminance); a device that cannot prepare
+ *              like); a crop of the frame that begins inside a sample; a matrix that is
+ *              unknown or not linear (ICtCp, BT.2020 with constant luminance), but only for
+ *              formats that need one: R, G, B, grey and mosaics do not, and the code points
+ *              of primaries and transfer are never used; a device that cannot prepare
  *              (docs/prepare.md has those that can); on devices other than the CPU mosaics,
  *              samples that share bytes, floats, HSV, signed values, unevenly spaced values
  *              (packed 4:1:1, YYUV), big-endian words (RGB565X, BGR666), words with a plane of
@@ -283,10 +287,11 @@ DLBUF_API int dlbuf_prepare_frame(struct dlbuf_prepare *plan, const struct dlbuf
  * visible picture.
  *
  * Their shapes are those of the format's view PLANES; without that view, of WORDS (RGB565 is
- * [H, W] of uint16), and without both, of ROWS: [H, bytes] of uint8, where a row of samples
- * that share bytes begins with the group that has the first visible pixel. They are on the
- * plan's device. On other devices than the CPU they are tensors of dlbuf that the caller has
- * not acquired, and their leases wait for the work.
+ * [H, W] of uint16), and without both, of ROWS: [H, bytes] of uint8. Samples that share bytes
+ * are in groups: SBGGR10P has 4 pixels in 5 bytes. Each row begins with a whole group, the one
+ * that has the first visible pixel, so some pixels left of the crop may come before that pixel.
+ * The tensors are on the plan's device. On other devices than the CPU they are tensors of
+ * dlbuf that the caller has not acquired, and their leases wait for the work.
  *
  * planes and out are borrowed. Tensors of dlbuf are acquired for reading and released, if the
  * caller has not acquired them; of others, the caller knows that the pixels are complete. out,

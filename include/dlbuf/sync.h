@@ -93,12 +93,12 @@ struct dlbuf_acquire_opts {
  * dlbuf_fence_status(): if it fails later, no call of the tensor tells its error.
  *
  * Not told: a fence of the dma-buf that failed before the call, because the kernel
- * removes fences when they signal; one that the CPU waited for while no fd was left,
- * because the kernel tells its error by a sync_file only. And on the CPU, without a
+ * removes fences when they signal; one that the calling thread waited for while no fd was
+ * left, because the kernel tells its error by a sync_file only. And on the CPU, without a
  * deadline, a fence of a dma-buf that did not need a wait in its last 32 acquires: START
  * waits for it, but does not tell its error, and looking at the fences first costs as much
- * as START and END together. An acquire looks at them if it has a deadline, which may be UINT64_MAX; if
- * this process added a fence of a writer since the last look; or if one of the last 32
+ * as START and END together. An acquire looks at them if it has a deadline, which may be
+ * UINT64_MAX; if this process added a fence of a writer since the last look; or if one of the last 32
  * acquires, or one of 64 others, had to wait.
  */
 #define DLBUF_ACQUIRE_DAMAGED 1u
@@ -122,14 +122,17 @@ struct dlbuf_acquire_opts {
  *
  * A device that waits by itself ignores the deadline. Nevertheless the call waits on
  * the calling thread
- *	- with the deadline: for work of another device of this process that gives no
- *	  fence (DLBUF_SYNC_EVENT); on a kernel without sync_file; if the device has to
- *	  flush its caches by a call; and on CUDA, HIP and Level Zero, if more than
+ *	- until the deadline: for work of another device of this process that gives no
+ *	  fence (DLBUF_SYNC_EVENT); on a kernel without sync_file; if there is no
+ *	  fd for a sync_file, or no fd or memory for the device's wait; if the device has
+ *	  to flush its caches by a call; and on CUDA, HIP and Level Zero, if more than
  *	  eight imports are to be freed and the waits that stood when one of them was
  *	  dropped are over. Drivers wait for all streams in a free, so streams begin no
  *	  other wait until it is done. Without a deadline this call then never returns
  *	  if the calling thread itself signals the fence later;
- *	- without it: if there is no fd, memory or thread for the device's wait.
+ *	- without a deadline: on OpenCL, CUDA, HIP and Level Zero, if the library's own
+ *	  thread cannot watch the fence for the device, because there is no fd, memory
+ *	  or thread for that.
  * -EINVAL  not a tensor of dlbuf, access not READ, WRITE or RW, a stream for a
  *          device without streams, bad opts, opts->fence is not a sync_file
  * -EBADF   opts->fence is not open
@@ -257,7 +260,7 @@ DLBUF_API int dlbuf_pending(DLManagedTensorVersioned *tensor, uint32_t access,
  * barrier from the foreign queue family.
  *
  * Does not wait, except on a kernel without sync_file (before 6.0, or configured
- * so), where it blocks until the fences have signalled. If the
+ * so), or if no fd is left: then it blocks until the fences have signalled. If the
  * tensor is deleted without a release, dlbuf assumes that the work is complete.
  * -EOPNOTSUPP  the CPU: it needs DMA_BUF_IOCTL_SYNC
  * and the errors of dlbuf_acquire().

@@ -31,10 +31,15 @@ static int add_fence(int *sum, int fence, const struct wait *wait)
 		*sum = fence;
 		return 0;
 	}
+	if (!ret)
+		ret = dlbuf_fence_merge(*sum, fence, &both);
+	if (lacks_room(ret)) {
+		forget_failure();
+		ret = dlbuf_fence_wait(fence, wait->deadline_ns);
+		ret = ret ? ret : 1;
+	}
 	if (ret > 0)
 		ret = check(fence, wait);
-	else if (!ret)
-		ret = dlbuf_fence_merge(*sum, fence, &both);
 	if (both != -1) {
 		ret = check(*sum, wait);
 		if (!ret)
@@ -58,9 +63,9 @@ static int add_buffer(int *sum, const struct use *use, const struct wait *wait)
 	ret = dlbuf_fence_export(use->fd, use->access, &fence);
 	if (!ret)
 		return add_fence(sum, fence, wait);
-	if (ret != -EOPNOTSUPP)
+	if (ret != -EOPNOTSUPP && !lacks_room(ret))
 		return ret;
-	/* A kernel without sync_file: the calling thread waits instead. */
+	/* A kernel without sync_file, or no fd for one: the calling thread waits instead. */
 	forget_failure();
 	ret = fence_wait_buffer(use->fd, use->access, wait->deadline_ns, false);
 	return ret < 0 ? ret : 0;
@@ -70,8 +75,9 @@ static int add_callers(int *sum, const struct wait *wait)
 {
 	int dup = sys_dup(wait->fence), ret;
 
+	/* No fd is left. pending_before() tells the fence's error. */
 	if (dup < 0)
-		return fail_errno("fence %d: fcntl(F_DUPFD_CLOEXEC)", wait->fence);
+		return dlbuf_fence_wait(wait->fence, wait->deadline_ns);
 	/* Again, because a thread may have replaced the number since the first check. */
 	ret = fence_check_file(dup);
 	if (!ret)

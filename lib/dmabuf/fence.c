@@ -146,7 +146,7 @@ int not_a_sync_file(int fd)
 
 static bool no_room(void)
 {
-	return errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+	return lacks_room(-errno);
 }
 
 /*
@@ -350,8 +350,8 @@ static int buffer_refused(int fd, const char *call)
 		return ret;
 	if (err == ENOTTY)
 		return fail(-EOPNOTSUPP, "the kernel has no %s", call);
-	return fail(err == EINVAL || err == EMFILE || err == ENOMEM ? -err :
-		    -EIO, "fd %d: %s: %s", fd, call, strerror(err));
+	return fail(err == EINVAL || lacks_room(-err) ? -err : -EIO,
+		    "fd %d: %s: %s", fd, call, strerror(err));
 }
 
 /* Calls DMA_BUF_IOCTL_EXPORT_SYNC_FILE; -1 with errno on failure. */

@@ -36,9 +36,11 @@ int frame_find_format(const struct dlbuf_frame *f, const struct format **out,
 	    f->code_space > DLBUF_CODE_LIBCAMERA)
 		return fail(-EINVAL, "the frame's code space %d is not DRM, "
 			    "V4L2 or libcamera", f->code_space);
-	if ((uint32_t)f->orientation > DLBUF_ORIENTATION_TRANSVERSE || f->reserved)
-		return fail(-EINVAL, "the frame's orientation is %d, and 0x%x after it: 0 to 7 "
-			    "are possible, and 0", f->orientation, f->reserved);
+	if ((uint32_t)f->orientation > DLBUF_ORIENTATION_TRANSVERSE)
+		return fail(-EINVAL, "the frame's orientation is %d: 0 to 7 are possible",
+			    f->orientation);
+	if (f->reserved)
+		return fail(-EINVAL, "the frame's reserved is 0x%x: it must be 0", f->reserved);
 	*out = format_find(f->code, f->modifier, f->code_space, &alias);
 	if (!*out && f->code & 1u << 31)
 		return fail(-EOPNOTSUPP, "dlbuf does not know the big-endian "

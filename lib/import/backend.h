@@ -138,8 +138,9 @@ struct backend {
 	 * it; -1: nothing is pending. On other devices the core has waited, and
 	 * fence is -1. With waits_implicitly, -EAGAIN without an error text: it was
 	 * interrupted, or the exporter is busy, and the core tries again. On other
-	 * devices it means that the device cannot wait now: the core waits for the
-	 * fence, and calls with -1. Required.
+	 * devices it means that the device cannot wait now, as -EMFILE, -ENFILE and
+	 * -ENOMEM do with a fence: the core waits for the fence, and calls with -1.
+	 * Required.
 	 */
 	int (*acquire)(struct import *imp, uint32_t access, void *stream,
 		       int fence);

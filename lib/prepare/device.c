@@ -262,11 +262,8 @@ static int submit(struct dlbuf_prepare *p, const struct program_job *jobs, uint3
 			ret = before_told(list[i], ret, false);
 	if (!ret)
 		ret = run_all(p, jobs, njobs, *before, done);
-	/* The device cannot wait now: this thread does. */
-	if (ret == -EAGAIN) {
-		ret = dlbuf_fence_wait(*before, deadline_ns);
-		if (!ret)
-			ret = fence_check(*before);
+	if (sync_waits_here(ret, *before)) {
+		ret = sync_wait_here(*before, deadline_ns, false);
 		if (!ret)
 			ret = run_all(p, jobs, njobs, -1, done);
 	}

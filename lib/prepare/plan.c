@@ -72,7 +72,8 @@ static int check_numbers(const struct dlbuf_frame *f, const struct dlbuf_prepare
 		{ "colour.range", COLOUR(range), 0, DLBUF_RANGE_FULL },
 		{ "colour.chroma_site", COLOUR(chroma_site), 0, 6 },
 		{ "colour.hue", COLOUR(hue), 0, DLBUF_HUE_256 },
-		{ "colour.reserved", o->colour.reserved[0] | o->colour.reserved[1], 0, 0 },
+		{ "colour.reserved", o->colour.reserved[0] | o->colour.reserved[1] |
+		  f->colour.reserved[0] | f->colour.reserved[1], 0, 0 },
 		{ "threads", o->threads, 0, THREADS_MAX }, { "reserved", o->reserved, 0, 0 },
 	};
 	int ret = 0;

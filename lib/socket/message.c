@@ -120,6 +120,15 @@ static int check_frame(const struct message_head *h,
 		       const struct message_frame *f)
 {
 	const uint32_t flags = DLBUF_FRAME_DAMAGED | DLBUF_FRAME_SEQUENCE;
+	const struct {
+		const char *name;
+		uint32_t value, last;
+	} members[] = {
+		{ "clock", f->clock, DLBUF_CLOCK_UNKNOWN },
+		{ "field", f->field, DLBUF_FIELD_SEQ_BT },
+		{ "order", f->order, DLBUF_ORDER_FENCE },
+		{ "orientation", f->orientation, DLBUF_ORIENTATION_TRANSVERSE },
+	};
 
 	if (!f->nplanes || f->nplanes > DLBUF_MAX_PLANES)
 		return fail(-EPROTO, "the frame has %u planes", f->nplanes);
@@ -127,12 +136,12 @@ static int check_frame(const struct message_head *h,
 	    f->code_space > DLBUF_CODE_LIBCAMERA)
 		return fail(-EPROTO, "the frame's code space %u is not DRM, "
 			    "V4L2 or libcamera", f->code_space);
-	if (f->flags & ~flags || f->clock > DLBUF_CLOCK_UNKNOWN ||
-	    f->field > DLBUF_FIELD_SEQ_BT || f->order > DLBUF_ORDER_FENCE ||
-	    f->orientation > DLBUF_ORIENTATION_TRANSVERSE)
-		return fail(-EPROTO, "the frame has flags 0x%x, clock %u, field "
-			    "%u, order %u, orientation %u", f->flags,
-			    f->clock, f->field, f->order, f->orientation);
+	if (f->flags & ~flags)
+		return fail(-EPROTO, "the frame's flags 0x%x are unknown", f->flags & ~flags);
+	for (size_t i = 0; i < ARRAY_SIZE(members); i++)
+		if (members[i].value > members[i].last)
+			return fail(-EPROTO, "the frame's %s is %d: 0 to %u are possible",
+				    members[i].name, (int)members[i].value, members[i].last);
 	if (h->flags & MESSAGE_FENCE && f->order != DLBUF_ORDER_FENCE)
 		return fail(-EPROTO, "the frame has a fence and order %u",
 			    f->order);

@@ -3,6 +3,7 @@
 #ifndef DLBUF_INTERNAL_H
 #define DLBUF_INTERNAL_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -47,6 +48,12 @@ static inline int negative(int err)
 
 /* Returns -EINVAL for flags of `what` that the library does not know. */
 int unknown_flags(const char *what, uint32_t flags) __attribute__((cold));
+
+/* There is no fd or memory left for a call. */
+static inline bool lacks_room(int ret)
+{
+	return ret == -EMFILE || ret == -ENFILE || ret == -ENOMEM;
+}
 
 /* Removes the error text of a failure that was handled. */
 void forget_failure(void);

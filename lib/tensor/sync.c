@@ -42,16 +42,22 @@ static int begin_again(struct import *imp, uint32_t access,
 		    "times", imp->dev->name, BRACKET_TRIES);
 }
 
-/* The device cannot wait for the fence now: this thread does. */
 __attribute__((noinline))
+int sync_wait_here(int fence, uint64_t deadline_ns, bool damaged)
+{
+	NOT_CANCELLED;
+	int ret;
+
+	forget_failure();
+	ret = dlbuf_fence_wait(fence, deadline_ns);
+	return ret || damaged ? ret : fence_check(fence);
+}
+
 static int begin_behind(struct import *imp, uint32_t access, void *stream, int fence,
 			const struct dlbuf_acquire_opts *o)
 {
-	NOT_CANCELLED;
-	int ret = dlbuf_fence_wait(fence, o->deadline_ns);
+	int ret = sync_wait_here(fence, o->deadline_ns, sync_wait_of(o).damaged);
 
-	if (!ret && !sync_wait_of(o).damaged)
-		ret = fence_check(fence);
 	return ret ? ret : imp->dev->backend->acquire(imp, access, stream, -1);
 }
 
@@ -61,7 +67,7 @@ static inline int begin_now(struct import *imp, uint32_t access, void *stream,
 	const struct backend *backend = imp->dev->backend;
 	int ret = backend->acquire(imp, access, stream, fence);
 
-	if (ret != -EAGAIN)
+	if (!sync_waits_here(ret, fence))
 		return ret;
 	return backend->waits_implicitly ? begin_again(imp, access, o) :
 					   begin_behind(imp, access, stream, fence, o);

@@ -104,6 +104,18 @@ void sync_drop_stream(const struct tensor *t, void *kept);
 int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,
 	       const struct dlbuf_acquire_opts *o);
 
+/*
+ * After acquire() of a backend: the device cannot wait for the fence, so this thread has
+ * to. The device can do the rest of the work when no fd or memory is needed for the wait.
+ */
+static inline bool sync_waits_here(int ret, int fence)
+{
+	return ret == -EAGAIN || (fence != -1 && lacks_room(ret));
+}
+
+/* Then waits, and acquire() can be called again without the fence. */
+int sync_wait_here(int fence, uint64_t deadline_ns, bool damaged);
+
 /* The usual case on the CPU: the backend waits for all that is pending. */
 static inline bool sync_backend_waits(const struct dlbuf_device *dev,
 				      const struct dlbuf_acquire_opts *o)

@@ -336,6 +336,7 @@ static int wait_before(const struct job *job, int *fence)
 static int begin_some(const struct job *job, size_t *at, int fence)
 {
 	const struct backend *backend = tensor_at(job->tensors, 0)->imp->dev->backend;
+	const struct dlbuf_acquire_opts *o = job->opts;
 	const uint32_t most = backend->acquire_all ? MAX_BRACKETS : 1;
 	struct bracket list[MAX_BRACKETS];
 	uint32_t n = 0;
@@ -347,13 +348,18 @@ static int begin_some(const struct job *job, size_t *at, int fence)
 			list[n++] = (struct bracket){
 				tensor_at(job->tensors, i)->imp, job->access
 			};
-	if (!n)
+	if (!n) {
 		ret = 0;
-	else if (backend->acquire_all)
+	} else if (backend->acquire_all) {
 		ret = backend->acquire_all(list, n, job->stream, fence);
-	else
-		ret = sync_begin(list[0].imp, job->access, job->stream, fence,
-				 job->opts);
+		if (sync_waits_here(ret, fence)) {
+			ret = sync_wait_here(fence, o->deadline_ns, sync_wait_of(o).damaged);
+			if (!ret)
+				ret = backend->acquire_all(list, n, job->stream, -1);
+		}
+	} else {
+		ret = sync_begin(list[0].imp, job->access, job->stream, fence, o);
+	}
 	if (!ret)
 		*at = i;
 	return ret;

@@ -560,8 +560,8 @@ static void expand_refused(void *arg)
 	} while (0)
 	REFUSED(-EINVAL, "no format", f.code = DLBUF_FOURCC('!', '!', '!', '!'));
 	REFUSED(-EINVAL, "code space", f.code_space = DLBUF_CODE_GSTREAMER);
-	REFUSED(-EINVAL, "orientation is 8, and 0x0 after it", f.orientation = 8);
-	REFUSED(-EINVAL, "orientation is 0, and 0x1 after it", f.reserved = 1);
+	REFUSED(-EINVAL, "orientation is 8: 0 to 7 are possible", f.orientation = 8);
+	REFUSED(-EINVAL, "reserved is 0x1: it must be 0", f.reserved = 1);
 	REFUSED(-EINVAL, "0x17 pixels", f.width = 0);
 	REFUSED(-EINVAL, "0 planes", f.nplanes = 0);
 	REFUSED(-EINVAL, "255 planes", f.nplanes = 255);

@@ -10,14 +10,14 @@
 #include <sys/syscall.h>
 #include <sys/types.h>
 
-/* The first line of the thread's file in /proc; nothing of one that has ended. */
+/* The first line of the file in /proc of a thread of any process; nothing of one that has ended. */
 static inline void thread_line(pid_t tid, const char *file, char *line, size_t size)
 {
 	char path[64];
 	FILE *f;
 
 	line[0] = '\0';
-	snprintf(path, sizeof(path), "/proc/self/task/%d/%s", tid, file);
+	snprintf(path, sizeof(path), "/proc/%d/%s", tid, file);
 	f = fopen(path, "re");
 	if (!f)
 		return;

@@ -219,9 +219,13 @@ TEST(orientations_change_no_tensor)
 	}
 	f.orientation = 8;
 	CHECK_ERR(layouts(&f), -EINVAL);
-	CHECK_SAYS("orientation is 8");
+	CHECK_SAYS("orientation is 8: 0 to 7 are possible");
 	f.orientation = -1;
 	CHECK_ERR(layouts(&f), -EINVAL);
+	f.orientation = 0;
+	f.reserved = 1;
+	CHECK_ERR(layouts(&f), -EINVAL);
+	CHECK_SAYS("reserved is 0x1: it must be 0");
 }
 
 TEST(unknown_codes)

@@ -87,6 +87,8 @@ TEST(options_that_are_refused)
 		{ -EINVAL, "32768", OPTS(.rule = DLBUF_SIZE_SHORTEST, .shortest = 32768) },
 		{ -EOPNOTSUPP, "matrix", OPTS(.colour.matrix = 15) },
 	};
+	static const uint32_t codes[] = { CC('N','V','1','2'), CC('R','G','B','3'),
+		CC('G','R','E','Y'), CC('B','A','8','1'), CC('p','B','A','A') };
 	struct dlbuf_frame f = { .size = sizeof(f), .width = 16, .height = 12,
 		.code = CC('N','V','1','2'), .code_space = DRM };
 	struct dlbuf_prepare *plan = NULL;
@@ -96,7 +98,27 @@ TEST(options_that_are_refused)
 		    !CHECK(strstr(dlbuf_last_error(), rows[i].why)))
 			ktap_note(NULL, 0, "row %zu, %s: %s", i, rows[i].why, dlbuf_last_error());
 	}
+	for (size_t i = 0; i < 2; i++) {
+		struct dlbuf_prepare_opts o = OPTS(.fit = 0);
+
+		f.colour.reserved[i] = 1;
+		CHECK_ERR(dlbuf_prepare_create(NULL, &f, &o, &plan), -EINVAL);
+		CHECK_SAYS("colour.reserved");
+		f.colour.reserved[i] = 0;
+	}
 	CHECK(!plan);
+	/* Only YUV needs the matrix. */
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
+		struct dlbuf_frame any = { .size = sizeof(any), .width = 16, .height = 12,
+			.code = codes[i], .code_space = V4L2,
+			.colour = { .primaries = 255, .transfer = 255, .matrix = 200 } };
+		struct dlbuf_prepare_opts o = OPTS(.fit = 0);
+		int ret = dlbuf_prepare_create(NULL, &any, &o, &plan);
+
+		CHECK_EQ(ret, i ? 0 : -EOPNOTSUPP);
+		if (!ret)
+			dlbuf_prepare_destroy(plan);
+	}
 	CHECK_ERR(dlbuf_prepare_create(NULL, NULL, &rows[0].o, &plan), -EINVAL);
 	CHECK_ERR(dlbuf_prepare_create(NULL, &f, NULL, &plan), -EINVAL);
 	dlbuf_prepare_destroy(NULL);

@@ -430,11 +430,11 @@ TEST(a_failed_acquire_has_not_begun)
 	CHECK_EQ(acquired(&f), 0);
 	CHECK_EQ(device.releases, 0);
 	device.acquire_ret = 0;
-	dmabuf.export_ret = -EMFILE;
-	CHECK_ERR(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL), -EMFILE);
+	dmabuf.export_ret = -EIO;
+	CHECK_ERR(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL), -EIO);
 	CHECK_EQ(acquired(&f), 0);
 	CHECK_EQ(device.acquires, 1);
-	CHECK_ERR(dlbuf_acquire_fence(f.t, DLBUF_RW, &pending), -EMFILE);
+	CHECK_ERR(dlbuf_acquire_fence(f.t, DLBUF_RW, &pending), -EIO);
 	CHECK_EQ(acquired(&f), 0);
 	dmabuf.export_ret = 0;
 	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));

@@ -405,8 +405,8 @@ TEST(a_failure_leaves_nothing)
 	device.acquires = device.acquire_fails = 0;
 	CHECK_ERR(acquire(&bad), -EBADF);
 	CHECK_ERR(acquire(&unknown), -EINVAL);
-	kernel.export_ret = -EMFILE;
-	CHECK_ERR(acquire(NULL), -EMFILE);
+	kernel.export_ret = -EIO;
+	CHECK_ERR(acquire(NULL), -EIO);
 	kernel.export_ret = 0;
 	CHECK_ERR(dlbuf_acquire_all(f.t, f.n, 4, NULL, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_acquire_all(NULL, 1, DLBUF_RW, NULL, NULL), -EINVAL);
