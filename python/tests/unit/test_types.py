@@ -14,6 +14,7 @@ from unittest import mock
 import pytest
 
 import dlbuf
+import dlbuf.__main__
 from dlbuf import _dlbuf, _types
 
 
@@ -76,6 +77,18 @@ def test_no_public_dtype(x, kind, says):
         dlbuf.dtype(x)
     with pytest.raises(kind, match=says):
         dlbuf.from_fd(0, 1, x)
+
+
+@pytest.mark.parametrize("call, status", [
+    (lambda: dlbuf.Device("cpu:1"), 4), (lambda: dlbuf.Device("vulkan:99"), 4),
+    (lambda: dlbuf.Device("nonesuch"), 2), (lambda: dlbuf.Camera("/dev/nonesuch"), 4),
+    (lambda: dlbuf.alloc(4, "uint8", exporter="heap:nonesuch"), 4),
+    (lambda: dlbuf.Camera("/dev/null"), 3),
+])
+def test_status_of_the_command(call, status):
+    with pytest.raises(dlbuf.Error) as e:
+        call()
+    assert dlbuf.__main__._status_of(e.value) == status, e.value
 
 
 def test_itemsize():
