@@ -630,7 +630,7 @@ class Tensor:
         0
         """
     def tobytes(self) -> bytes:
-        """A copy of the elements as bytes, in the order of the dimensions, without the
+        """A copy of the elements of any dtype as bytes, in the order of the dimensions, without the
         padding of rows. Waits for the fences of the dma-buf.
 
         >>> dlbuf.alloc((2, 3), "uint8")[:, :2].tobytes()
