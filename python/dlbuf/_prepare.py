@@ -355,8 +355,10 @@ def _merged(preset: str | None, options: dict[str, Any]) -> dict[str, Any]:
     """The options given, over those of a preset; checks the names."""
     unknown = [n for n in options if n not in PrepareOptions.__annotations__]
     if unknown:
-        raise TypeError(f"there is no option {unknown[0]!r}"
-                        f"{nearest(unknown[0], PrepareOptions.__annotations__)}")
+        hint = ("; it is of the frame, as from_frame() takes it: turn= and flip= turn the picture"
+                if unknown[0] == "orientation" else
+                nearest(unknown[0], PrepareOptions.__annotations__))
+        raise TypeError(f"there is no option {unknown[0]!r}{hint}")
     if preset is None:
         return options
     if preset not in PRESETS:

@@ -75,6 +75,8 @@ def test_refused_planes(np):
     a = rgb(np)
     with pytest.raises(TypeError, match="there is no option 'sizes'; near it: size"):
         dlbuf.prepare(a, sizes=8)
+    with pytest.raises(TypeError, match="no option 'orientation'; .*turn= and flip="):
+        dlbuf.prepare(a, format="RGB", size=8, orientation=1)
     for words, frame, how in [
             ("need format=", a, {}), ("no format 'RGBX9'", a, {"format": "RGBX9"}),
             ("in V4L2: write YUV444P$", a, {"format": "YUV444"}),
