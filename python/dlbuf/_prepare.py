@@ -684,15 +684,18 @@ class Preparer:
         """
         from ._models import load_config, read_config
         given = _merged(None, dict(options))
-        found = load_config(config)
-        base, read, rule = read_config(found, given)
-        sizes = None if isinstance(read, dict) else read
-        if set(given) & _OF_SIZE:
-            base, sizes = base | rule, None
-        elif isinstance(read, dict):
-            base |= read
-        self = cls.__new__(cls)
-        self._setup(_over(base, given, not sizes), sizes, found)
+        try:
+            found = load_config(config)
+            base, read, rule = read_config(found, given)
+            sizes = None if isinstance(read, dict) else read
+            if set(given) & _OF_SIZE:
+                base, sizes = base | rule, None
+            elif isinstance(read, dict):
+                base |= read
+            self = cls.__new__(cls)
+            self._setup(_over(base, given, not sizes), sizes, found)
+        except RecursionError:
+            raise refuse("the configuration is nested too deeply") from None
         return self
 
     def _state(self) -> dict[str, Any]:
