@@ -157,8 +157,8 @@ def from_dlpack(x: Any, /, *, device: Any = None,
     so is a scalar of NumPy's. device ("cpu", a Device or DLPack's pair) and copy
     are as in the array API standard: x fulfils them, or refuses with
     BufferError. "cpu" also takes memory of another device that the CPU reaches:
-    pinned memory of CUDA and ROCm, and managed memory, for which it waits until CUDA's
-    legacy default stream is done. Blocks for the stream that CUDA's interface names.
+    pinned memory of CUDA, ROCm and TPUs, and managed memory, for which it waits until
+    CUDA's legacy default stream is done. Blocks for the stream that CUDA's interface names.
 
     Raises UnsupportedError for a type or layout that DLPack does not have, for
     PyTorch's negative bit, and TypeError for an object without memory.

@@ -198,7 +198,8 @@ def _near(name: str, space: CodeSpace | None) -> str:
     """The other spaces that have the name, or names near it."""
     others = [s.name for n, s in _all_names() if n == name and s is not space]
     return (f", but of {' and '.join(others)}" if others else
-            nearest(name, {n for n, s in _all_names() if space in (None, s)} |
+        # libcamera's SBGGR10_CSI2P is SBGGR10P.
+            nearest(name.replace("_CSI2P", "P"), {n for n, s in _all_names() if space in (None, s)} |
                     (set(_ALIASES) if space is None else set())))
 
 

@@ -86,6 +86,10 @@ def test_refused_planes(np):
              {"format": "YUYV"}),
             (r"\(12, 16, 2\), not \[rows, columns, 3\]$", a[..., :2], {"format": "RGB"}),
             ("rows and columns", a[0, 0], {"format": "RGB"}),
+            (r"\(8, 3, 5\), not \[rows, bytes of a row\]", np.zeros((8, 3, 5), "u1"),
+             {"format": "SBGGR10P"}),
+            (r"\(8, 4\), not \[rows, .* whole groups", np.zeros((8, 4), "u1"), {"format": "SBGGR10P"}),
+            ("near it: SBGGR10P", np.zeros((8, 5), "u1"), {"format": "SBGGR10_CSI2P"}),
             ("2 tensors", [a, a], {"format": "RGB"}), ("without planes", [], {"format": "RGB"}),
             ("there is no preset", a, {"format": "RGB", "preset": "yolo9"}),
             (r"mean=\[1\] is not a number", a, {"format": "RGB", "mean": ([1], 2, 3)})]:
