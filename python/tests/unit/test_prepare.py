@@ -360,10 +360,10 @@ def test_config(np, tmp_path):
         dlbuf.Preparer.from_config({1: 2, **VIT})
     with pytest.raises(ValueError, match=f"{__file__} is not JSON: "):
         dlbuf.Preparer.from_config(__file__)
-    for bad in None, [], ["a.json"], 5, (VIT,):
+    for other in None, [], ["a.json"], 5, (VIT,):
         with pytest.raises(TypeError, match="a configuration is a dict, or the name of a file or "
                            "a folder, not "):
-            dlbuf.Preparer.from_config(bad)
+            dlbuf.Preparer.from_config(other)
     short = VIT | {"size": {"shortest_edge": 60}}
     nested: dict[str, dict] = {}
     for _ in range(5000):
