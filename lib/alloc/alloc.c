@@ -101,8 +101,8 @@ static int alloc_from(const char *exporter, uint64_t bytes, const char *name,
 	for (size_t i = 0; i < ARRAY_SIZE(exporters) && n < sizeof(known); i++)
 		n += snprintf(known + n, sizeof(known) - n, " %s",
 			      exporters[i]->name);
-	return fail(-EINVAL, "no exporter is named '%s'; this library has%s",
-		    exporter, known);
+	return fail(-EINVAL, "no exporter is named '%s'; this library has%s, also "
+		    "heap:NAME and udmabuf:2M", exporter, known);
 }
 
 /* ---------------------------------------------------------------- what parties refuse */

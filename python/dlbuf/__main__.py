@@ -322,7 +322,7 @@ def _parser() -> _Parser:
 
 
 def _status_of(e: dlbuf.Error) -> int:
-    if e.errno in (errno.ENOENT, errno.ENXIO, errno.ENOSYS):
+    if e.errno in (errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.ENOSYS):
         return _ABSENT
     if isinstance(e, dlbuf.InvalidError):
         return _USAGE

@@ -55,19 +55,24 @@ def _device_pair(device: Any) -> tuple[int, int]:
     return pair
 
 
-def _capsule(method: Any, device: Any, copy: bool | None) -> Any:
-    """Asks for a versioned tensor; who is too old to be asked, for any."""
+def _ask(method: Any, device: Any, copy: bool | None) -> Tensor:
+    """Asks a producer for a versioned tensor. One that is too old to be asked gives any,
+    and some ignore dl_device: then the Tensor of it is asked."""
     wishes: dict[str, Any] = {}
     if device is not None:
         wishes["dl_device"] = _device_pair(device)
     if copy is not None:
         wishes["copy"] = copy
     try:
-        return method(max_version=_VERSION, **wishes)
+        capsule, left = method(max_version=_VERSION, **wishes), dict[str, Any]()
     except TypeError:
-        if copy or device is not None:
-            raise
-    return method()
+        capsule, left = method(), wishes
+    made = _dlbuf.from_capsule(capsule)
+    if device is not None and made.__dlpack_device__() != wishes["dl_device"]:
+        left = wishes
+    if left:
+        return _dlbuf.from_capsule(made.__dlpack__(max_version=_VERSION, **left))
+    return made
 
 
 def _interface_dtype(obj: Any, typestr: str) -> tuple[str, int]:
@@ -152,8 +157,8 @@ def from_dlpack(x: Any, /, *, device: Any = None,
     so is a scalar of NumPy's. device ("cpu", a Device or DLPack's pair) and copy
     are as in the array API standard: x fulfils them, or refuses with
     BufferError. "cpu" also takes memory of another device that the CPU reaches:
-    pinned memory of CUDA and ROCm, and managed memory, for which it waits until CUDA's
-    legacy default stream is done. Blocks for the stream that CUDA's interface names.
+    pinned memory of CUDA, ROCm and TPUs, and managed memory, for which it waits until
+    CUDA's legacy default stream is done. Blocks for the stream that CUDA's interface names.
 
     Raises UnsupportedError for a type or layout that DLPack does not have, for
     PyTorch's negative bit, and TypeError for an object without memory.
@@ -183,7 +188,7 @@ def from_dlpack(x: Any, /, *, device: Any = None,
         method = x.__dlpack__
     if method is not None:
         try:
-            return _dlbuf.from_capsule(_capsule(method, device, copy))
+            return _ask(method, device, copy)
         except (BufferError, TypeError):
             # NumPy before 2.1 has no words for a read-only array in DLPack,
             # and none has them for the types of ml_dtypes. What DLPack has no

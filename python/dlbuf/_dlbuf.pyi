@@ -555,8 +555,8 @@ class Tensor:
         the array is deleted. A tensor of another device than the CPU is mapped for the
         CPU, if it is of a dma-buf. bfloat16, float8 and others need the package
         ml_dtypes. BufferError (UnsupportedError) for memory that the CPU cannot reach. It
-        reaches pinned and managed memory of CUDA and ROCm; for managed memory the call
-        waits until CUDA's legacy default stream is done.
+        reaches pinned memory of CUDA, ROCm and TPUs, and managed memory of CUDA, for which
+        the call waits until CUDA's legacy default stream is done.
         TypeError for a dtype that neither NumPy nor ml_dtypes has.
 
         >>> t = dlbuf.alloc((2, 3), "uint8")
@@ -603,8 +603,8 @@ class Tensor:
         """
     def to(self, device: Device | str, may_copy: bool = False) -> Tensor:
         """A tensor of the same dma-buf on another device: the same layout, access,
-        frame and lease, and an access of its own. "cpu" also takes pinned and managed
-        memory of CUDA and ROCm.
+        frame and lease, and an access of its own. "cpu" also takes pinned memory
+        of CUDA, ROCm and TPUs, and managed memory of CUDA.
 
         Nothing is copied, unless may_copy allows it and the device has no other way.
         device is a Device or a name. May block while the driver maps; does not wait for
@@ -630,7 +630,7 @@ class Tensor:
         0
         """
     def tobytes(self) -> bytes:
-        """A copy of the elements as bytes, in the order of the dimensions, without the
+        """A copy of the elements of any dtype as bytes, in the order of the dimensions, without the
         padding of rows. Waits for the fences of the dma-buf.
 
         >>> dlbuf.alloc((2, 3), "uint8")[:, :2].tobytes()

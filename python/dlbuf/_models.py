@@ -38,6 +38,9 @@ def load_config(config: Any) -> dict[str, Any]:
     """What is in the file; of a processor with several parts, that of the picture."""
     found: Any = config.to_dict() if hasattr(config, "to_dict") else config
     if not _is(found, Mapping):
+        if not _is(config, str, bytes, os.PathLike):
+            raise TypeError("a configuration is a dict, or the name of a file or a folder, not "
+                            f"{config!r}")
         paths = [os.fsdecode(config)]
         if os.path.isdir(paths[0]):
             names = ("processor_config.json", "preprocessor_config.json", "config.json")
@@ -340,8 +343,8 @@ class _Transformers:
             return "nearest"
         value = self.take("resample")
         if not _is(value, int) or value not in _RESAMPLE:
-            raise _cannot("resample", value, "Pillow's filters are 0 (nearest), 1 (lanczos), "
-                          "2 (bilinear) and 3 (bicubic)")
+            raise _cannot("resample", value, "dlbuf has no such filter of Pillow: it has 0 "
+                          "(nearest), 1 (lanczos), 2 (bilinear) and 3 (bicubic)")
         return _RESAMPLE[value]
 
     def values(self, options: dict[str, Any]) -> None:

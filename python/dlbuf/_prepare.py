@@ -251,7 +251,7 @@ def _parse(given: dict[str, Any]) -> tuple[Any, ...]:
     mean, std, scale = values("mean", 0), values("std", 1), 0.0
     crop: tuple[float, ...] = (0.0,) * 4
     if not all(std):
-        raise refuse(f"std={get('std')!r} has a 0")
+        raise refuse(f"std={get('std')!r}: values are divided by std, which cannot be 0")
     if "scale" in given:
         scale = _number("scale", given["scale"])
         if not scale:
@@ -355,8 +355,10 @@ def _merged(preset: str | None, options: dict[str, Any]) -> dict[str, Any]:
     """The options given, over those of a preset; checks the names."""
     unknown = [n for n in options if n not in PrepareOptions.__annotations__]
     if unknown:
-        raise TypeError(f"there is no option {unknown[0]!r}"
-                        f"{nearest(unknown[0], PrepareOptions.__annotations__)}")
+        hint = ("; it is of the frame, as from_frame() takes it: turn= and flip= turn the picture"
+                if unknown[0] == "orientation" else
+                nearest(unknown[0], PrepareOptions.__annotations__))
+        raise TypeError(f"there is no option {unknown[0]!r}{hint}")
     if preset is None:
         return options
     if preset not in PRESETS:
@@ -430,6 +432,9 @@ def _kind_of(tensors: tuple[Tensor, ...], format: str | None) -> _Kind:
     _check_dtype(format, info, tensors[0].dtype)
     rows = View.ROWS in info.views and not {View.PLANES, View.WORDS} & set(info.views)
     width = _columns(info, shape[1]) if rows else shape[1] * first.hsub
+    if rows and (len(shape) > 2 or not width):
+        raise refuse(f"format={format!r}: the first plane is of the shape {shape}, not [rows, "
+                     "bytes of a row], with whole groups of pixels")
     size = (width, shape[0] * first.vsub, code, int(space), 0)
     # A frame's planes keep its colour and orientation, also as another format.
     said, colour = frame_args(record)[4:] if record else ((0,) * 7, bytes(Colour()) + bytes(2))
@@ -682,15 +687,18 @@ class Preparer:
         """
         from ._models import load_config, read_config
         given = _merged(None, dict(options))
-        found = load_config(config)
-        base, read, rule = read_config(found, given)
-        sizes = None if isinstance(read, dict) else read
-        if set(given) & _OF_SIZE:
-            base, sizes = base | rule, None
-        elif isinstance(read, dict):
-            base |= read
-        self = cls.__new__(cls)
-        self._setup(_over(base, given, not sizes), sizes, found)
+        try:
+            found = load_config(config)
+            base, read, rule = read_config(found, given)
+            sizes = None if isinstance(read, dict) else read
+            if set(given) & _OF_SIZE:
+                base, sizes = base | rule, None
+            elif isinstance(read, dict):
+                base |= read
+            self = cls.__new__(cls)
+            self._setup(_over(base, given, not sizes), sizes, found)
+        except RecursionError:
+            raise refuse("the configuration is nested too deeply") from None
         return self
 
     def _state(self) -> dict[str, Any]:
@@ -767,8 +775,8 @@ class Preparer:
         NumPy arrays of a decoder, [H, W] or [H, W, C] each, with format as in
         find_format(): "NV12", "RGB". Tensors of a frame keep its colour; arrays have none,
         and the option colour says it. Formats without planes of values are words: "RGB565"
-        is [H, W] of uint16; or rows of bytes without padding: "SBGGR10P" is
-        [H, W * 5 / 4] of uint8. What is on another device than the option device is imported
+        is [H, W] of uint16; or rows of bytes without padding, which is sliced off before:
+        "SBGGR10P" is [H, ceil(W / 4) * 5] of uint8. What is on another device than the option device is imported
         there, also out: it is then memory of a dma-buf.
 
         out: a Tensor or any writable array that has DLPack, of the shape [N, C, H, W]

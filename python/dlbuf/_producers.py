@@ -198,7 +198,8 @@ def _near(name: str, space: CodeSpace | None) -> str:
     """The other spaces that have the name, or names near it."""
     others = [s.name for n, s in _all_names() if n == name and s is not space]
     return (f", but of {' and '.join(others)}" if others else
-            nearest(name, {n for n, s in _all_names() if space in (None, s)} |
+        # libcamera's SBGGR10_CSI2P is SBGGR10P.
+            nearest(name.replace("_CSI2P", "P"), {n for n, s in _all_names() if space in (None, s)} |
                     (set(_ALIASES) if space is None else set())))
 
 
@@ -255,8 +256,8 @@ def _unsigned(bits: int, what: str, *values: int, signed: bool = False) -> None:
 
 def _one_of(kind: Any, what: str, value: Any) -> Any:
     try:
-        return kind(value)
-    except ValueError:
+        return kind[value.upper()] if isinstance(value, str) else kind(value)
+    except (KeyError, ValueError):
         raise InvalidError(_EINVAL, f"{what} is one of "
                            f"{', '.join(f'{kind.__name__}.{k.name}' for k in kind)}, not "
                            f"{value!r}") from None
@@ -288,12 +289,12 @@ def from_frame(
     release: Callable[[], object] | None = None,
     sequence: int | None = None,
     timestamp_ns: int | None = None,
-    clock: Clock | int = Clock.UNKNOWN,
-    field: Field | int = Field.UNKNOWN,
-    order: Order | int | None = None,
+    clock: Clock | int | str = Clock.UNKNOWN,
+    field: Field | int | str = Field.UNKNOWN,
+    order: Order | int | str | None = None,
     damaged: bool = False,
     colour: Colour = Colour(),
-    orientation: Orientation | int = Orientation.NONE,
+    orientation: Orientation | int | str = Orientation.NONE,
 ) -> list[Tensor]:
     """Makes the tensors of a camera's or decoder's frame, one per plane by
     default.
@@ -307,6 +308,9 @@ def from_frame(
     fence: a sync_file that the pixels wait for, borrowed, -1 if it has
     signalled. sequence, timestamp_ns with its clock, field, order, damaged,
     colour and orientation are what Tensor.frame says; the import does not use them.
+    clock, field, order and orientation are a member, its number or its name.
+    TensorFrame(tensors, tensors[0].frame) makes one frame of the list, which send()
+    sends with all of this.
 
     release() is the frame's lease. It is called once, when the last tensor of
     this frame, and what was made of it, is gone and the last access to it is

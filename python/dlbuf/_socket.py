@@ -56,6 +56,10 @@ def send(sock: socket | int,
     has duplicates of their fds. Write before you send: what was written inside
     `with tensor:` is visible to the receiver when the block has ended.
 
+    A list of tensors is sent without their frame: the receiver's tensors have frame
+    None. TensorFrame(tensors, tensors[0].frame) is the frame of what from_frame()
+    returned.
+
     The lease of a frame fires when both this program and the receiver are done
     with the frame, or the receiver has died. The receiver chooses the view.
 

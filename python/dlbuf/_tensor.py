@@ -130,8 +130,9 @@ def item(self: Tensor) -> Any:
 
 def tobytes(self: Tensor) -> bytes:
     t = _on_cpu(self)
-    if t.dtype not in _CODES:
-        t = _retype(t)
+    if t.dtype not in _CODES:           # the buffer protocol has no format for it
+        c = copy(t)
+        t = _dlbuf.from_memory(c, c.data + c.byte_offset, (c.nbytes,), "uint8", None, True, (1, 0))
     with memoryview(t) as m:
         return m.tobytes()
 

@@ -282,7 +282,7 @@ def frame(
     access: Access | int | str | None = None,
     may_copy: bool = False,
     modifier: int | None = None,
-    orientation: Orientation | int = Orientation.NONE,
+    orientation: Orientation | int | str = Orientation.NONE,
 ) -> TensorFrame:
     """Makes the tensors of a Gst.Sample, or of a Gst.Buffer and its Gst.Caps.
 

@@ -107,7 +107,7 @@ def frame(
     view: View | str = View.PLANES,
     access: Access | int | str | None = None,
     may_copy: bool = False,
-    orientation: Orientation | int = Orientation.NONE,
+    orientation: Orientation | int | str = Orientation.NONE,
 ) -> TensorFrame:
     """Makes the tensors of a libcamera.FrameBuffer.
 

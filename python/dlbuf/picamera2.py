@@ -28,7 +28,7 @@ def frame(
     view: View | str = View.PLANES,
     access: Access | int | str | None = None,
     may_copy: bool = False,
-    orientation: Orientation | int = Orientation.NONE,
+    orientation: Orientation | int | str = Orientation.NONE,
 ) -> TensorFrame:
     """Makes the tensors of one stream of a picamera2.CompletedRequest: "main",
     "lores" or "raw".

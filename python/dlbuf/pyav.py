@@ -189,7 +189,7 @@ def frame(
     view: View | str = View.PLANES,
     access: Access | int | str | None = None,
     may_copy: bool = False,
-    orientation: Orientation | int | None = None,
+    orientation: Orientation | int | str | None = None,
 ) -> TensorFrame:
     """Makes the tensors of an av.VideoFrame of drm_prime.
 

@@ -75,6 +75,8 @@ def test_refused_planes(np):
     a = rgb(np)
     with pytest.raises(TypeError, match="there is no option 'sizes'; near it: size"):
         dlbuf.prepare(a, sizes=8)
+    with pytest.raises(TypeError, match="no option 'orientation'; .*turn= and flip="):
+        dlbuf.prepare(a, format="RGB", size=8, orientation=1)
     for words, frame, how in [
             ("need format=", a, {}), ("no format 'RGBX9'", a, {"format": "RGBX9"}),
             ("in V4L2: write YUV444P$", a, {"format": "YUV444"}),
@@ -84,6 +86,10 @@ def test_refused_planes(np):
              {"format": "YUYV"}),
             (r"\(12, 16, 2\), not \[rows, columns, 3\]$", a[..., :2], {"format": "RGB"}),
             ("rows and columns", a[0, 0], {"format": "RGB"}),
+            (r"\(8, 3, 5\), not \[rows, bytes of a row\]", np.zeros((8, 3, 5), "u1"),
+             {"format": "SBGGR10P"}),
+            (r"\(8, 4\), not \[rows, .* whole groups", np.zeros((8, 4), "u1"), {"format": "SBGGR10P"}),
+            ("near it: SBGGR10P", np.zeros((8, 5), "u1"), {"format": "SBGGR10_CSI2P"}),
             ("2 tensors", [a, a], {"format": "RGB"}), ("without planes", [], {"format": "RGB"}),
             ("there is no preset", a, {"format": "RGB", "preset": "yolo9"}),
             (r"mean=\[1\] is not a number", a, {"format": "RGB", "mean": ([1], 2, 3)})]:
@@ -294,7 +300,8 @@ CONFIGS = [
                     "size": 224}),
     ("neither image_processor_type", {"size": 224}),
     ("do_thumbnail=True", VIT | {"do_thumbnail": True}),
-    ("resample=5", VIT | {"resample": 5}),
+    ("resample=5: dlbuf has no such filter of Pillow", VIT | {"resample": 5}),
+    ("resample=4: dlbuf has no such filter of Pillow", VIT | {"resample": 4}),
     ("size={'longest_edge': 9}", VIT | {"size": {"longest_edge": 9}}),
     ("size={'width': 'a'}", VIT | {"size": {"width": "a"}}),
     ("no crop_size", VIT | CUT),
@@ -339,7 +346,7 @@ def test_config_refused(words, config, tmp_path):
         assert words in str(e.value)
 
 
-def test_config(np):
+def test_config(np, tmp_path):
     """Options beside a configuration; what depends on the picture is refused with it."""
     p = dlbuf.Preparer.from_config(VIT, dtype="uint8", scale=1, mean=0, std=1, layout="nhwc",
                                    turn=1, crop=(0, 0, 12, 6))
@@ -353,7 +360,18 @@ def test_config(np):
         dlbuf.Preparer.from_config({1: 2, **VIT})
     with pytest.raises(ValueError, match=f"{__file__} is not JSON: "):
         dlbuf.Preparer.from_config(__file__)
+    for other in None, [], ["a.json"], 5, (VIT,):
+        with pytest.raises(TypeError, match="a configuration is a dict, or the name of a file or "
+                           "a folder, not "):
+            dlbuf.Preparer.from_config(other)
     short = VIT | {"size": {"shortest_edge": 60}}
+    nested: dict[str, dict] = {}
+    for _ in range(5000):
+        nested = {"a": nested}
+    (tmp_path / "config.json").write_text(f'{{"size": {"[" * 100_000}')
+    for config in tmp_path, VIT | {"do_magic": nested}, short | {"return_tensors": nested}:
+        with pytest.raises(ValueError, match="nested too deeply"):
+            dlbuf.Preparer.from_config(config)
     x, info = dlbuf.Preparer.from_config(short, turn=1, crop=(0, 0, 12, 6))(rgb(np), format="RGB")
     assert (info.width, info.height) == (60, 120)
     for words, config in (("crop_size", short | {"do_center_crop": True, "crop_size": 61}),

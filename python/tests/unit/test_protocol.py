@@ -85,6 +85,31 @@ def test_asked_in_turn():
                         "copy": False}]
 
 
+@pytest.mark.parametrize("versioned", [True, False])
+@pytest.mark.parametrize("device, wish, got", [
+    ((1, 0), "cpu", (1, 0)), ((1, 0), (1, 0), (1, 0)), ((3, 0), "cpu", (1, 0)),
+    ((2, 0), (2, 0), (2, 0)), ((2, 0), "cpu", None), ((2, 0), (2, 1), None),
+    ((1, 0), (2, 0), None), ((7, 0), "cpu", None), ((10, 0), (1, 0), None)])
+def test_producers_that_do_not_know_the_wish(versioned, device, wish, got):
+    """One ignores dl_device, and an old one has no such keyword."""
+    for copy in None, False:
+        p = Producer(device=device, versioned=versioned)
+        if got is None:
+            with pytest.raises(BufferError):
+                dlbuf.from_dlpack(p, device=wish, copy=copy)
+            gc.collect()
+            assert p.deleted == len(p.asked) - (not versioned)
+        else:
+            t = dlbuf.from_dlpack(p, device=wish, copy=copy)
+            assert t.__dlpack_device__() == got and t.data == ctypes.addressof(p.memory)
+
+
+def test_old_producer_and_a_copy():
+    p = Producer(versioned=False)
+    for t in dlbuf.from_dlpack(p, copy=True), dlbuf.from_dlpack(p, copy=True, device="cpu"):
+        assert bytes(t) == b"\1\2\3" and t.is_copied and t.data != ctypes.addressof(p.memory)
+
+
 def test_deleted_on_another_thread():
     p = Producer()
     box = [dlbuf.from_dlpack(p)]

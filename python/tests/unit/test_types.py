@@ -14,7 +14,8 @@ from unittest import mock
 import pytest
 
 import dlbuf
-from dlbuf import _dlbuf, _types
+import dlbuf.__main__
+from dlbuf import _dlbuf, _producers, _types
 
 
 def test_enums_are_those_of_dlpack():
@@ -76,6 +77,29 @@ def test_no_public_dtype(x, kind, says):
         dlbuf.dtype(x)
     with pytest.raises(kind, match=says):
         dlbuf.from_fd(0, 1, x)
+
+
+@pytest.mark.parametrize("kind", [dlbuf.Clock, dlbuf.Field, dlbuf.Order, dlbuf.Orientation])
+def test_words_of_a_frame(kind):
+    """A member, its number, its name and the name in small letters."""
+    for member in kind:
+        for value in member, int(member), member.name, member.name.lower():
+            assert _producers._one_of(kind, "word", value) is member
+    for bad in "nonesuch", "", -1, 99, None, 1.5, [], b"NONE":
+        with pytest.raises(dlbuf.InvalidError, match="word is one of .*, not "):
+            _producers._one_of(kind, "word", bad)
+
+
+@pytest.mark.parametrize("call, status", [
+    (lambda: dlbuf.Device("cpu:1"), 4), (lambda: dlbuf.Device("vulkan:99"), 4),
+    (lambda: dlbuf.Device("nonesuch"), 2), (lambda: dlbuf.Camera("/dev/nonesuch"), 4),
+    (lambda: dlbuf.alloc(4, "uint8", exporter="heap:nonesuch"), 4),
+    (lambda: dlbuf.Camera("/dev/null"), 3),
+])
+def test_status_of_the_command(call, status):
+    with pytest.raises(dlbuf.Error) as e:
+        call()
+    assert dlbuf.__main__._status_of(e.value) == status, e.value
 
 
 def test_itemsize():
@@ -204,7 +228,7 @@ def sent(what):
     (lambda: r8(sequence=1 << 64), ValueError, "does not fit 64 bits without"),
     (lambda: r8(timestamp_ns=1, clock=99), dlbuf.InvalidError,
      "clock is one of Clock.NONE, .*, not 99"),
-    (lambda: r8(field="top"), dlbuf.InvalidError, "field is one of Field.*, not 'top'"),
+    (lambda: r8(field="upper"), dlbuf.InvalidError, "field is one of Field.*, not 'upper'"),
     (lambda: r8(order=99), dlbuf.InvalidError, "order is one of"),
     (lambda: r8(orientation=8), dlbuf.InvalidError,
      "orientation is one of Orientation.NONE, .*TRANSVERSE, not 8"),

@@ -357,6 +357,23 @@ def test_ml_dtypes(np):
         t.numpy()
 
 
+@pytest.mark.parametrize("dtype", ["uint8x3", "uint8x5", "float16x3", "float64x2", "float32x4",
+                                   "float64x4", "uint24", "int8x2", "opaque64", "bfloat16",
+                                   "float4_e2m1fnx2", "float6_e2m3fnx4"])
+def test_bytes_of_any_dtype(dtype):
+    """In the order of the dimensions, also of views, whatever the dtype is."""
+    n = dlbuf.dtype(dtype).itemsize
+    memory = bytearray(i % 251 for i in range(12 * n))
+    t = dlbuf.share(memory, ctypes.addressof(ctypes.c_char.from_buffer(memory)), (3, 4), dtype)
+    rows = [[bytes(memory[n * (4 * y + x):][:n]) for x in range(4)] for y in range(3)]
+    assert t.tobytes() == bytes(t) == memory
+    assert t[::-1, 1::2].tobytes() == b"".join(b"".join(r[1::2]) for r in rows[::-1])
+    assert t.T.tobytes() == b"".join(b"".join(c) for c in zip(*rows))
+    assert t[1, 2].tobytes() == rows[1][2] and t[:0].tobytes() == b""
+    deep = t.reshape((1,) * 62 + (3, 4))
+    assert deep.ndim == 64 and deep.tobytes() == memory
+
+
 @pytest.mark.parametrize("code, value", [
     ("b", -5), ("B", 250), ("h", -300), ("I", 1 << 31), ("q", -1 << 62),
     ("f", 1.5), ("d", -2.25), ("?", True)])
