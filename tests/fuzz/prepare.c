@@ -454,8 +454,10 @@ static void check_frame(struct input *in, struct choice *c, struct dlbuf_prepare
 	f.order = DLBUF_ORDER_COMPLETE;
 	f.release = fire;
 	for (int i = 0; i < s->nplanes; i++) {
-		int hs = pixels_of(l, i), vs = i ? l->vsub : 1;
-		size_t group = l->groups[i] * value, row = up(s->w, hs) * group;
+		int hs = l->packed ? l->packed : pixels_of(l, i), vs = i ? l->vsub : 1;
+		size_t group = l->packed ? l->packed * l->depth / 8 : l->groups[i] * value;
+		/* A packed row begins with the group of the first pixel. */
+		size_t row = up((l->packed ? f.crop.x % hs : 0) + s->w, hs) * group;
 		size_t pitch = (up(f.width, hs) * group + 63) / 64 * 64 + 64 * (byte(in) % 2);
 		uint8_t *at = memory.bytes[i] + f.crop.y / vs * pitch + f.crop.x / hs * group;
 

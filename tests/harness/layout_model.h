@@ -30,9 +30,17 @@ static inline uint64_t model_alignment(DLDataType dtype)
 {
 	for (unsigned int bytes = 1; bytes <= 16; bytes *= 2)
 		if (dtype.bits == 8 * bytes)
-			return dtype.code == kDLComplex && bytes > 1 ?
-			       bytes / 2 : bytes;
+			return (dtype.code == kDLComplex || dtype.code == kDLBcomplex) &&
+			       bytes > 1 ? bytes / 2 : bytes;
 	return 1;
+}
+
+/* The bits that DLPack gives to this code; 0: any. */
+static inline unsigned int model_bits(uint8_t code)
+{
+	static const uint8_t own[] = { [kDLBool] = 8, 8, 8, 8, 8, 8, 8, 8, 8, 6, 6, 4 };
+
+	return code < sizeof(own) ? own[code] : 0;
 }
 
 /* Of a layout whose data is NULL and whose ndim is in range. */
@@ -48,7 +56,7 @@ static inline int layout_model(const DLTensor *l, uint64_t *first,
 			return -EINVAL;
 		empty |= !l->shape[i];
 	}
-	if (!bits)
+	if (!bits || (model_bits(l->dtype.code) && l->dtype.bits != model_bits(l->dtype.code)))
 		return -EINVAL;
 	if (bits % 8)
 		return -EOPNOTSUPP;
