@@ -132,7 +132,7 @@ struct dlbuf_prepare_opts {
 	uint32_t shortest, longest;
 	uint64_t min_pixels, max_pixels;
 	uint32_t multiple;		/* 0: 1 */
-	/* Of the upright picture, quarter turns clockwise, 0 to 3. */
+	/* Quarter turns clockwise of the upright picture, 0 to 3. */
 	uint32_t turn;
 	double crop_pct;		/* 1/1024 to 1; 0: 1 */
 	enum dlbuf_filter filter;

@@ -379,7 +379,7 @@ def _check_dtype(format: str, info: FormatInfo, dtype: str) -> None:
     shape = [p[:1] + p[2:] for p in info.planes]
     same = [f for f in formats() if f.dtype == dtype and f.channels == info.channels and
             [p[:1] + p[2:] for p in f.planes] == shape]
-    # Of several the one whose values have all bits.
+    # If several fit, takes the one whose values have all bits.
     name = next((f.drm_name or f.v4l2_name for f in
                  sorted(same, key=lambda f: (-f.depth, not f.drm_name))), None)
     raise UnsupportedError(_EOPNOTSUPP, f"format={format!r} has planes of {info.dtype}, and the "

@@ -211,7 +211,7 @@ static inline enum dlbuf_field dlbuf_ffmpeg_field_(const AVFrame *av)
 /* Where a step to the right and one down go: a, b, c and d of FFmpeg's matrix. */
 static inline void dlbuf_ffmpeg_steps_(uint32_t orientation, int steps[4])
 {
-	/* Of the turns; a flip exchanges left and right afterwards. */
+	/* Turns only: a flip exchanges left and right afterwards. */
 	static const int turns[4][4] = {
 		{ 1, 0, 0, 1 }, { 0, 1, -1, 0 }, { -1, 0, 0, -1 }, { 0, -1, 1, 0 },
 	};

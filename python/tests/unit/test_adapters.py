@@ -223,7 +223,7 @@ def test_libcamera_refuses(config, given, kind, words):
         dlbuf.libcamera.frame(config, given)
 
 
-# What makes the picture upright, by EXIF's number, and two numbers of libcamera's own
+# The orientation of each EXIF number, and two numbers of libcamera's own
 # tests: what turns one orientation into another.
 @pytest.mark.parametrize("stored, wanted, orientation", [
     *((i + 1, 1, o) for i, o in enumerate((0, 4, 2, 6, 5, 1, 7, 3))),

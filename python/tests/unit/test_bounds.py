@@ -124,7 +124,7 @@ def test_dtypes_without_a_size(dtype):
         dlbuf.from_dlpack(producer((HERE, (4,), None, dtype, 0)))
 
 
-# What each code of DLPack has; a code from the future any.
+# The bits of each DLPack code; a code from the future may have any.
 OWN_BITS = {6: 8, **dict.fromkeys(range(7, 15), 8), 15: 6, 16: 6, 17: 4}
 PADDED = 4
 

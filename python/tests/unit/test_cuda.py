@@ -140,7 +140,7 @@ def test_not_of_cuda(device):
     assert hasattr(t, "__array_interface__") == (device[0] in (1, 3, 11))
 
 
-# What the CPU does with the bytes 1, 2, 3.
+# Ways in which the CPU reads the bytes 1, 2, 3.
 READS = {
     "numpy": lambda t, np: t.numpy().tolist(), "asarray": lambda t, np: np.asarray(t).tolist(),
     "from_dlpack": lambda t, np: dlbuf.from_dlpack(t, device="cpu").numpy().tolist(),
