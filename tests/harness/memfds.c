@@ -407,24 +407,34 @@ SEAM int open(const char *path, int flags, ...)
 	return REAL(openat)(AT_FDCWD, path, flags, mode);
 }
 
-/* Of a dma-buf only without waiting, which is all that is asked where sync_files are. */
+/* Nothing is held while it sleeps: a cancelled wait leaves no reference. */
 SEAM int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
+	static const struct timespec slice = { .tv_nsec = 200000 };
+	struct timespec begun, now;
 	struct fence *found[MANY];
 	unsigned int pending;
+	int ret;
 
 	delay("ppoll");
 	if (n != 1 || !is_buffer(fds->fd))
 		return REAL(ppoll)(fds, n, timeout, mask);
-	if (!timeout || timeout->tv_sec || timeout->tv_nsec)
-		abort();
-	take();
-	pending = find(fds->fd, fds->events & POLLOUT ? DMA_BUF_SYNC_WRITE : 0, found);
-	for (unsigned int i = 0; i < pending; i++)
-		put(found[i]);
-	give();
-	fds->revents = pending ? 0 : fds->events;
-	return !pending;
+	clock_gettime(CLOCK_MONOTONIC, &begun);
+	for (;;) {
+		take();
+		pending = find(fds->fd, fds->events & POLLOUT ? DMA_BUF_SYNC_WRITE : 0, found);
+		for (unsigned int i = 0; i < pending; i++)
+			put(found[i]);
+		give();
+		fds->revents = pending ? 0 : fds->events;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		if (!pending || (timeout && (now.tv_sec - begun.tv_sec) * 1000000000 + now.tv_nsec -
+		    begun.tv_nsec >= timeout->tv_sec * 1000000000 + timeout->tv_nsec))
+			return !pending;
+		ret = REAL(ppoll)(NULL, 0, &slice, mask);
+		if (ret < 0)
+			return ret;
+	}
 }
 
 /* What headers make of calls in builds with _FORTIFY_SOURCE. */

@@ -105,8 +105,15 @@ static int opencl_submit_write(DLManagedTensorVersioned *t, uint64_t offset,
 			    cl.read(queue, mem, CL_FALSE, offset, bytes, job->bytes, 0,
 				    NULL, &job->event)) || cl.flush(queue)))
 		ret = -EIO;
-	if (ret)
+	if (ret) {
+		/* The command may be there, though it could not be flushed. */
+		if (job && job->event) {
+			cl.wait(1, &job->event);
+			cl.release(job->event);
+		}
 		free(job);
+		job = NULL;
+	}
 	*out = job;
 	return ret;
 }
