@@ -195,16 +195,16 @@ small-code := $(call cc-option,-fno-align-functions -fno-align-jumps \
 	-fno-align-loops -freorder-blocks-algorithm=simple -fno-reorder-blocks-and-partition)
 endif
 hot := system/error system/sys dmabuf/buffer import/cache import/device import/layout access/lease \
-	prepare/kernels prepare/kernels_avx2 tensor/sync tensor/tensor tensor/together frame/format frame/frame
+	prepare/kernels prepare/kernels_sse41 prepare/kernels_avx2 tensor/sync tensor/tensor tensor/together frame/format frame/frame
 $(hot:%=$(O)/lib/%.o): private cold-code :=
 # What calls the kernel or a driver, or runs once for a device, is small. The rest runs for
 # each frame, too.
-warm := $(hot) prepare/rows system/fork dmabuf/fence import/import access/pending backends/vulkan/jobs backends/vulkan/sync
+warm := $(hot) prepare/rows prepare/bytes system/fork dmabuf/fence import/import access/pending backends/vulkan/jobs backends/vulkan/sync
 $(filter-out $(warm:%=$(O)/lib/%.o),$(patsubst %.c,$(O)/%.o,$(wildcard lib/*/*.c lib/backends/*/*.c udmabuf/*.c))): private size := \
 	$(if $(filter -O2,$(CFLAGS)),$(smallest))
 # Loops over pixels, which the compiler makes vectors of. No vector is passed to another file, so
 # what passing one depends on does not matter.
-$(O)/lib/prepare/kernels.o $(O)/lib/prepare/kernels_avx2.o: private size := \
+$(patsubst %,$(O)/lib/prepare/kernels%.o,_avx2 _sse41) $(O)/lib/prepare/kernels.o: private size := \
 	$(if $(filter -O2,$(CFLAGS)),-O3) -fno-trapping-math -Wno-psabi
 tables-$(if $(CONFIG_UNWIND_TABLES),,y) := -fno-unwind-tables -fno-asynchronous-unwind-tables
 assertions-$(if $(CONFIG_DEBUG),,y) := -DNDEBUG

@@ -22,7 +22,8 @@
 #define THREADS_MAX 64
 
 #define KNOWN_FLAGS (DLBUF_PREPARE_NHWC | DLBUF_PREPARE_TOP_LEFT | DLBUF_PREPARE_NO_ENLARGE | \
-		     DLBUF_PREPARE_FLIP_X | DLBUF_PREPARE_FLIP_Y | DLBUF_PREPARE_CUT_ROUND)
+		     DLBUF_PREPARE_FLIP_X | DLBUF_PREPARE_FLIP_Y | DLBUF_PREPARE_CUT_ROUND | \
+		     DLBUF_PREPARE_EXACT)
 
 /* Prints a number with the fewest digits, 10 or more, that read back as the same double. */
 static struct number {

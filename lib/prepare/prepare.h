@@ -97,6 +97,34 @@ struct values {
 	float low[3], high[3];	/* the values of 0 and 1, inside the type: none is beyond them */
 };
 
+/* Components of a plane that have one axis: bytes.c. */
+struct byte_group {
+	uint8_t plane, first;
+	uint8_t count, unit;	/* the kernels of bytes.h have these; unit 1: samples in order */
+	bool kept;		/* each row is scaled once, and kept for the outputs that need it */
+	uint8_t moves[3];	/* bytes from a place to each component */
+	int32_t *places;	/* of 8 outputs with unit 0, of each with others */
+	uint8_t *lookups;	/* of 8 outputs: 16 places of bytes, left then right */
+	int16_t *weights;
+};
+
+/* Which entries of the matrix are not 0. */
+enum byte_kind {
+	BYTES_ANY,
+	BYTES_ONE,		/* one component */
+	BYTES_EACH,		/* a component a channel */
+	BYTES_YUV,		/* Y is the same for all; no U in red, no V in blue */
+};
+
+/* struct values in fixed point, for a tensor of R, G and B. */
+struct byte_values {
+	int16_t matrix[3][3], offset[3], low[3], high[3];
+	enum byte_kind kind;
+	bool clamps;		/* low and high are inside 0 to 255 */
+	bool reversed;		/* the tensor's channels are B, G, R */
+	uint8_t flip;		/* 128: results are signed */
+};
+
 struct prepare_kernels;
 struct prepare_threads;
 
@@ -108,6 +136,9 @@ struct band {
 	float *weights, *strip, *blended;	/* of a block */
 	float *in[3], *out[3];			/* in: rows of a block; out: a row */
 	void *converted, *fetched;
+	/* Of bytes: rows of components; of those that are kept the two last, and their numbers. */
+	int16_t *sums[3], *kept[3][2];
+	int64_t *numbers;			/* [component][2] */
 };
 
 struct dlbuf_prepare {
@@ -142,6 +173,10 @@ struct dlbuf_prepare {
 	 * is, and 3 zeros; or NULL.
 	 */
 	uint8_t *shuffles[3];
+	/* Bytes in fixed point; no groups: floats. */
+	struct byte_group groups[3];
+	uint32_t ngroups;
+	struct byte_values byte_values;
 	struct band *bands;
 	uint32_t nbands;
 	struct prepare_threads *threads;	/* or NULL */
@@ -282,14 +317,43 @@ struct prepare_kernels {
 	/* dst[3 * i + c] = rows[c][i], of the tensor's type. */
 	void (*interleave)(void *dst, const float *const rows[3], uint32_t n, enum store store,
 			   int32_t zero_point);
+	/*
+	 * NULL, or for bytes: rows have room for 16 more. A row of a group's components, of the weighted
+	 * sum of two rows, or with b NULL of one.
+	 */
+	void (*samples)(int16_t *const dst[], const struct byte_group *g, uint32_t n, const uint8_t *a,
+			const uint8_t *b, int16_t weight_b);
+	/* The weighted sum of two rows of those. */
+	void (*between)(int16_t *dst, const int16_t *a, const int16_t *b, int16_t weight_b, uint32_t n);
+	/* Rows of the tensor; pixels: all 3 channels to dst[0], one after the other. */
+	void (*results)(uint8_t *const dst[], const int16_t *const in[], uint32_t n,
+			const struct byte_values *v, uint32_t nout, bool pixels);
 };
+
+/* rows.c: the values of a plane's row, in the place of one before `oldest` if it is not there. */
+const void *prepare_fetch(const struct dlbuf_prepare *p, const struct band *b, uint32_t plane,
+			  const void *data, int64_t pitch, int64_t row, int64_t oldest);
+
+/*
+ * bytes.c: whether a plan is computed in fixed point, and its groups. Then the bytes of its
+ * tables and of a band's rows, and where they are.
+ */
+bool prepare_bytes_find(struct dlbuf_prepare *p);
+size_t prepare_bytes_tables(struct dlbuf_prepare *p, uintptr_t at);
+size_t prepare_bytes_band(const struct dlbuf_prepare *p, struct band *b, uintptr_t at);
+/* The tables' contents, when the rings are known. */
+void prepare_bytes_fill(struct dlbuf_prepare *p);
+/* Output row y to the tensor: at its first value, `along` from one to the next, NHWC or planes. */
+void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
+		       const void *const planes[], const int64_t pitches[], uint32_t y, uint8_t *dst,
+		       int64_t along, int64_t channel);
 
 /* The code for this processor. */
 const struct prepare_kernels *prepare_choose(void);
 
 extern const struct prepare_kernels prepare_kernels;
 #if defined(__x86_64__)
-extern const struct prepare_kernels prepare_kernels_avx2;
+extern const struct prepare_kernels prepare_kernels_avx2, prepare_kernels_sse41;
 #endif
 
 #endif /* DLBUF_LIB_PREPARE_H */

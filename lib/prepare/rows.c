@@ -10,28 +10,24 @@
 #include "../system/internal.h"
 #include "prepare.h"
 
-#if defined(__x86_64__)
-/* __builtin_cpu_supports() would bring a constructor. */
-static bool has_avx2(void)
-{
-	const unsigned int needed = bit_FMA | bit_AVX | bit_OSXSAVE | bit_F16C;
-	unsigned int a, b, c, d, low, high;
-
-	if (!__get_cpuid(1, &a, &b, &c, &d) || (c & needed) != needed)
-		return false;
-	/* The kernel keeps the registers' upper halves. */
-	__asm__ ("xgetbv" : "=a" (low), "=d" (high) : "c" (0));
-	return (low & 6) == 6 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_AVX2;
-}
-#endif
-
 const struct prepare_kernels *prepare_choose(void)
 {
 #if defined(__x86_64__)
-	if (has_avx2())
-		return &prepare_kernels_avx2;
-#endif
+	/* __builtin_cpu_supports() would bring a constructor. */
+	const unsigned int needed = bit_FMA | bit_AVX | bit_OSXSAVE | bit_F16C;
+	unsigned int a, b, c, d, low, high;
+
+	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_SSE4_1))
+		return &prepare_kernels;
+	if ((c & needed) != needed)
+		return &prepare_kernels_sse41;
+	/* The kernel keeps the registers' upper halves. */
+	__asm__ ("xgetbv" : "=a" (low), "=d" (high) : "c" (0));
+	return (low & 6) == 6 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_AVX2 ?
+	       &prepare_kernels_avx2 : &prepare_kernels_sse41;
+#else
 	return &prepare_kernels;
+#endif
 }
 
 static uint32_t value_bytes(enum sample sample)
@@ -95,6 +91,7 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 	}
 	if (!end)
 		return;
+	narrow |= p->ngroups > 0;
 	r->begin = begin;
 	r->n = end - begin;
 	r->direct = narrow;
@@ -117,6 +114,7 @@ static size_t band_init(const struct dlbuf_prepare *p, struct band *b, uintptr_t
 	size_t widest = 0, slots = 0, fetched = 0, row = p->row * sizeof(float);
 	uintptr_t begin = at;
 
+	at += prepare_bytes_band(p, b, at);
 	for (uint32_t i = 0; i < p->source.nplanes; i++) {
 		const struct ring *r = &p->rings[i];
 
@@ -175,18 +173,24 @@ int prepare_scratch(struct dlbuf_prepare *p)
 	p->row = ((size_t)p->width + 15) & ~(size_t)7;
 	row = p->row * sizeof(float);
 	p->block = 1;
+	prepare_bytes_find(p);
 	for (uint32_t i = 0; i < p->source.nplanes; i++)
 		find_ring(p, i);
 	p->nbands = p->opts.threads < p->height ? p->opts.threads : p->height;
 	p->nbands = p->nbands ? p->nbands : 1;
 	each = band_init(p, &none, 0);
-	total = p->nbands * (each + sizeof(*p->bands)) + 15 * row;
+	total = p->nbands * (each + sizeof(*p->bands));
+	total += p->ngroups ? prepare_bytes_tables(p, 0) : 15 * row;
 	if (prepare_grow(&p->scratch, &p->room, total))
 		return -ENOMEM;
 	/* The bytes behind a row are read, not used. */
 	memset(p->scratch, 0, total);
 	at = p->scratch;
-	for (uint32_t i = 0; i < 3; i++, at += 5 * row) {
+	if (p->ngroups) {
+		at += prepare_bytes_tables(p, (uintptr_t)at);
+		prepare_bytes_fill(p);
+	}
+	for (uint32_t i = 0; i < 3 && !p->ngroups; i++, at += 5 * row) {
 		const struct component *c = &p->source.components[i];
 
 		p->places[i] = (int32_t *)(void *)at;
@@ -354,8 +358,8 @@ static void make_finite(float *row, uint32_t n)
  * The values of a plane's row, in the place of one before `oldest` if it is not there yet. The
  * memory may be uncached, so it is read once, in order.
  */
-static const void *fetch(const struct dlbuf_prepare *p, const struct band *b, uint32_t plane,
-			 const void *data, int64_t pitch, int64_t row, int64_t oldest)
+const void *prepare_fetch(const struct dlbuf_prepare *p, const struct band *b, uint32_t plane,
+			  const void *data, int64_t pitch, int64_t row, int64_t oldest)
 {
 	const struct ring *r = &p->rings[plane];
 	int64_t *held = b->held[plane];
@@ -424,7 +428,7 @@ static void block_rows(const struct dlbuf_prepare *p, const struct band *b, uint
 
 			b->weights[j * block.step + k] = axis->weights[k * padded + i];
 			if (!*at && axis->weights[k * padded + i])
-				any = *at = fetch(p, b, plane, data, pitch, first + k, axis->first[y]);
+				any = *at = prepare_fetch(p, b, plane, data, pitch, first + k, axis->first[y]);
 		}
 	}
 	/* In the place of a row that is not needed: one that is, times 0. */
@@ -461,7 +465,7 @@ static void direct_row(const struct dlbuf_prepare *p, const struct band *b, uint
 		if (!w)
 			continue;
 		below = nrows ? w : 0;
-		rows[nrows++] = fetch(p, b, plane, data, pitch, axis->first[y] + i, axis->first[y]);
+		rows[nrows++] = prepare_fetch(p, b, plane, data, pitch, axis->first[y] + i, axis->first[y]);
 	}
 	for (uint32_t i = 0; i < s->ncomponents; i++) {
 		const struct component *c = &s->components[i];
@@ -555,9 +559,13 @@ struct work {
 	const struct image *image;
 };
 
-/* Row j of `in` becomes output row y of the tensor. */
-static void store_row(const struct dlbuf_prepare *p, const struct band *b,
-		      const struct image *image, uint32_t y, uint32_t j)
+/* Where an output row of the scaled picture begins in the tensor, and its steps. */
+struct row_at {
+	char *data;
+	int64_t along;
+};
+
+static struct row_at row_at(const struct dlbuf_prepare *p, const struct image *image, uint32_t y)
 {
 	const struct steps *st = &image->steps;
 	bool odd = p->info.turn % 2;
@@ -565,25 +573,34 @@ static void store_row(const struct dlbuf_prepare *p, const struct band *b,
 	uint32_t x0 = p->info.left > 0 ? p->info.left : 0, y0 = p->info.top > 0 ? p->info.top : 0;
 	/* Steps from one output to the next, before the turn. */
 	int64_t sx = p->back_x ? -st->x : st->x, sy = p->back_y ? -st->y : st->y;
-	int64_t along = odd ? sy : sx, across = odd ? sx : sy;
+	int64_t across = odd ? sx : sy;
 	int64_t at = (x0 + (p->back_x ? w - 1 : 0)) * st->x + (y0 + (p->back_y ? h - 1 : 0)) * st->y +
 		y * across;
-	bool plain = p->store == STORE_F32 && along == 1;
-	bool pixels = along == 3 && st->channel == 1 && p->nout == 3;
-	uint32_t bytes = store_bytes(p->store);
+
+	return (struct row_at){ image->data + at * store_bytes(p->store), odd ? sy : sx };
+}
+
+/* Row j of `in` becomes output row y of the tensor. */
+static void store_row(const struct dlbuf_prepare *p, const struct band *b,
+		      const struct image *image, uint32_t y, uint32_t j)
+{
+	struct row_at to = row_at(p, image, y);
+	int64_t channel = image->steps.channel;
+	bool plain = p->store == STORE_F32 && to.along == 1;
+	bool pixels = to.along == 3 && channel == 1 && p->nout == 3;
 	const float *in[3];
 	float *out[3];
 
 	for (uint32_t c = 0; c < 3; c++) {
 		in[c] = b->in[c] + j * p->row;
-		out[c] = !plain ? b->out[c] : (float *)(void *)image->data + at + c * st->channel;
+		out[c] = !plain ? b->out[c] : (float *)(void *)to.data + c * channel;
 	}
 	p->kernels->colours(out, p->nout, in, p->source.ncomponents, p->width, &p->values);
 	if (pixels)
-		p->kernels->interleave(image->data + at * bytes, (const float *const *)b->out,
-				       p->width, p->store, p->zero_point);
+		p->kernels->interleave(to.data, (const float *const *)b->out, p->width, p->store,
+				       p->zero_point);
 	for (uint32_t c = 0; c < p->nout && !plain && !pixels; c++)
-		store(p, b, image->data + (at + c * st->channel) * bytes, along, b->out[c], p->width);
+		store(p, b, to.data + c * channel * store_bytes(p->store), to.along, b->out[c], p->width);
 }
 
 static void band_run(const void *data, uint32_t index)
@@ -600,11 +617,19 @@ static void band_run(const void *data, uint32_t index)
 	for (uint32_t i = 0; i < p->source.nplanes; i++)
 		for (uint32_t j = 0; j < p->rings[i].slots; j++)
 			b->held[i][j] = -1;
+	for (int i = 0; i < 6 && p->ngroups; i++)
+		b->numbers[i] = -1;
 	fill(p, b, image, 0, 0, p->info.width, y0);
 	fill(p, b, image, 0, y0 + h, p->info.width, p->info.height - y0 - h);
 	fill(p, b, image, 0, y0, x0, h);
 	fill(p, b, image, x0 + w, y0, p->info.width - x0 - w, h);
-	for (uint32_t y = band_begin(p, b, p->height), n; y < end; y += n) {
+	for (uint32_t y = band_begin(p, b, p->height); y < end && p->ngroups; y++) {
+		struct row_at to = row_at(p, image, y);
+
+		prepare_bytes_row(p, b, work->planes, work->pitches, y, (uint8_t *)to.data, to.along,
+				  image->steps.channel);
+	}
+	for (uint32_t y = band_begin(p, b, p->height), n; y < end && !p->ngroups; y += n) {
 		n = end - y < p->block ? end - y : p->block;
 		for (uint32_t i = 0; i < p->source.nplanes; i++) {
 			if (!p->rings[i].slots)

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Bytes that become bytes, in fixed point: each component of an output row is a row of samples
+ * with 7 bits after the point, scaled along both axes; then the matrix, and the results.
+ */
+#include <string.h>
+
+#include "prepare.h"
+
+/* Outputs of a row, in whole vectors of the widest. */
+static uint32_t padded(const struct dlbuf_prepare *p)
+{
+	return (p->width + 15) & ~15u;
+}
+
+static size_t aligned(size_t n)
+{
+	return (n + 31) & ~(size_t)31;
+}
+
+/* A value times 2^bits, if it fits. */
+static bool fixed(double x, int bits, int16_t *out)
+{
+	x = prepare_floor(x * (1 << bits) + .5);
+	*out = (int16_t)x;
+	return x >= INT16_MIN && x <= INT16_MAX;
+}
+
+static enum byte_kind kind_of(const struct dlbuf_prepare *p, const int16_t m[3][3])
+{
+	bool each = true;
+
+	if (p->source.ncomponents == 1)
+		return BYTES_ONE;
+	for (int c = 0; c < 3; c++)
+		for (int j = 0; j < 3; j++)
+			each &= c == j || !m[c][j];
+	if (p->nout != 3)
+		return BYTES_ANY;
+	return each ? BYTES_EACH : !m[0][1] && !m[2][2] && m[0][0] == m[1][0] && m[0][0] == m[2][0] ?
+	       BYTES_YUV : BYTES_ANY;
+}
+
+/* False: a sum could be beyond 16 bits. */
+static bool find_values(const struct dlbuf_prepare *p, struct byte_values *v)
+{
+	/* Signed results are computed as unsigned ones, 128 higher. */
+	double up = p->zero_point + (p->store == STORE_I8 ? 128 : 0), least, most;
+
+	*v = (struct byte_values){ .flip = p->store == STORE_I8 ? 128 : 0,
+		.reversed = p->nout == 3 && p->opts.channels == DLBUF_CHANNELS_BGR };
+	for (uint32_t k = 0; k < p->nout; k++) {
+		uint32_t c = v->reversed ? 2 - k : k;
+		const float *m = p->values.matrix[k];
+		double low = p->values.low[k] + up, high = p->values.high[k] + up;
+
+		least = most = m[3] + up;
+		for (uint32_t j = 0; j < p->source.ncomponents; j++) {
+			if (!fixed(m[j], 13, &v->matrix[c][j]))
+				return false;
+			least += m[j] < 0 ? 255 * m[j] : 0;
+			most += m[j] > 0 ? 255 * m[j] : 0;
+		}
+		/* The half is for rounding. */
+		if (least < -1020 || most > 1020 || !fixed(m[3] + up + .5, 5, &v->offset[c]) ||
+		    !fixed(low + .5, 5, &v->low[c]) || !fixed(high + .5, 5, &v->high[c]))
+			return false;
+		v->clamps |= low > 0 || high < 255;
+	}
+	v->kind = kind_of(p, (const int16_t (*)[3])v->matrix);
+	return true;
+}
+
+/* The axis along y of a group. */
+static const struct axis *rows_of(const struct dlbuf_prepare *p, const struct byte_group *g)
+{
+	return &p->y[p->source.components[g->first].fine];
+}
+
+/* Byte of a plane's row where the window of output i begins. */
+static int32_t place(const struct dlbuf_prepare *p, const struct byte_group *g, uint32_t i)
+{
+	const struct component *c = &p->source.components[g->first];
+	const struct axis *x = &p->x[c->fine];
+
+	/* Beyond the last output: the last one. */
+	return x->first[i < p->width ? i : p->width - 1] * c->step;
+}
+
+/* How the bytes of 8 outputs are loaded: bytes.h. */
+static uint8_t find_unit(const struct dlbuf_prepare *p, const struct byte_group *g)
+{
+	const struct component *c = &p->source.components[g->first];
+	bool two = p->x[c->fine].taps > 1, windows = true, copied = !two && c->step == 1;
+	uint32_t move = 0, needed;
+
+	for (uint32_t i = 0; i < g->count; i++)
+		move = g->moves[i] > move ? g->moves[i] : move;
+	needed = move + (two ? c->step : 0) + 1;
+	for (uint32_t i = 0; i < padded(p); i++) {
+		int32_t at = place(p, g, i);
+
+		copied &= at == place(p, g, 0) + (int32_t)(i < p->width ? i : p->width - 1);
+		windows &= at - place(p, g, i & ~7u) + needed <= 32;
+	}
+	return copied && g->count == 1 ? 1 : windows ? 0 : needed <= 2 && g->count == 1 ? 2 :
+	       needed <= 4 && g->count < 3 ? 4 : 8;
+}
+
+bool prepare_bytes_find(struct dlbuf_prepare *p)
+{
+	const struct source *s = &p->source;
+
+	p->ngroups = 0;
+	if (!p->kernels->samples || s->sample != SAMPLE_U8 || s->floats || p->store > STORE_I8 ||
+	    p->opts.flags & DLBUF_PREPARE_EXACT || !find_values(p, &p->byte_values))
+		return false;
+	for (uint32_t i = 0; i < s->ncomponents; i++) {
+		const struct component *c = &s->components[i], *first;
+		struct byte_group *g = p->ngroups ? &p->groups[p->ngroups - 1] : NULL;
+
+		if (p->x[c->fine].taps > 2 || p->y[c->fine].taps > 2) {
+			p->ngroups = 0;
+			return false;
+		}
+		first = g ? &s->components[g->first] : NULL;
+		if (!g || first->plane != c->plane || first->fine != c->fine || first->step != c->step) {
+			g = &p->groups[p->ngroups++];
+			*g = (struct byte_group){ .plane = c->plane, .first = (uint8_t)i };
+		}
+		g->moves[g->count++] = c->first;
+	}
+	for (uint32_t i = 0; i < p->ngroups; i++) {
+		struct byte_group *g = &p->groups[i];
+		const struct axis *y = rows_of(p, g);
+
+		g->unit = find_unit(p, g);
+		g->kept = y->taps > 1 && y->high - y->low < y->n;
+	}
+	return true;
+}
+
+size_t prepare_bytes_tables(struct dlbuf_prepare *p, uintptr_t at)
+{
+	uint32_t n = padded(p);
+	uintptr_t begin = at;
+
+	for (uint32_t i = 0; i < p->ngroups; i++) {
+		struct byte_group *g = &p->groups[i];
+
+		g->places = (int32_t *)at;
+		at += n * sizeof(*g->places);
+		g->weights = (int16_t *)at;
+		at += n * sizeof(*g->weights);
+		g->lookups = (uint8_t *)at;
+		at += n * 2 + 32;
+	}
+	return at - begin;
+}
+
+size_t prepare_bytes_band(const struct dlbuf_prepare *p, struct band *b, uintptr_t at)
+{
+	size_t row = aligned((padded(p) + 16) * sizeof(int16_t));
+	uintptr_t begin = at;
+
+	for (uint32_t i = 0; i < p->source.ncomponents && p->ngroups; i++) {
+		b->sums[i] = (int16_t *)at;
+		for (int k = 0; k < 2; k++)
+			b->kept[i][k] = (int16_t *)(at + (k + 1) * row);
+		at += 3 * row;
+	}
+	b->numbers = (int64_t *)at;
+	at += aligned(6 * sizeof(*b->numbers));
+	return at - begin;
+}
+
+void prepare_bytes_fill(struct dlbuf_prepare *p)
+{
+	for (uint32_t k = 0; k < p->ngroups; k++) {
+		struct byte_group *g = &p->groups[k];
+		const struct component *c = &p->source.components[g->first];
+		const struct axis *x = &p->x[c->fine];
+		uint32_t second = (x->n + 7) & ~7u, right = x->taps > 1 ? c->step : 0;
+		int32_t begin = (int32_t)p->rings[g->plane].begin;
+
+		for (uint32_t i = 0; i < padded(p); i++) {
+			float w = x->taps > 1 ? x->weights[second + (i < p->width ? i : p->width - 1)] : 0;
+			uint32_t at = g->unit ? i % 8 * g->unit :
+				(uint32_t)(place(p, g, i) - place(p, g, i & ~7u));
+			uint8_t *lookups = g->lookups + (g->unit ? i % 16 / 8 * 16 : i / 8 * 16);
+
+			fixed(w < 32767 / 32768.f ? (double)w : 32767 / 32768., 15, &g->weights[i]);
+			if (g->unit || i % 8 == 0)
+				g->places[g->unit ? i : i / 8] = place(p, g, i) - begin;
+			lookups[i % 8] = (uint8_t)at;
+			lookups[i % 8 + 8] = (uint8_t)(at + right);
+		}
+		/* A unit's moves are within it, and so are a copy's. */
+		if (g->unit == 1)
+			g->places[0] += g->moves[0];
+	}
+}
+
+/* The samples of a group for output row y. in: where its components are. */
+static void group_row(const struct dlbuf_prepare *p, const struct band *b, const struct byte_group *g,
+		      const void *data, int64_t pitch, uint32_t y, const int16_t *in[3])
+{
+	const struct axis *axis = rows_of(p, g);
+	uint32_t second = (axis->n + 7) & ~7u, n = padded(p);
+	int64_t row = axis->first[y];
+	int16_t weight = 0;
+
+	if (axis->taps > 1) {
+		double w = (double)axis->weights[second + y];
+
+		fixed(w < 32767 / 32768. ? w : 32767 / 32768., 15, &weight);
+		if (w == 1) {
+			row++;
+			weight = 0;
+		}
+	}
+	for (uint32_t i = 0; i < g->count; i++)
+		in[i] = b->sums[g->first + i];
+	if (!g->kept) {
+		const uint8_t *rows[2] = { NULL };
+
+		for (int k = 0; k < (weight ? 2 : 1); k++)
+			rows[k] = prepare_fetch(p, b, g->plane, data, pitch, row + k, row);
+		p->kernels->samples(&b->sums[g->first], g, n, rows[0], rows[1], weight);
+		return;
+	}
+	for (int k = 0; k < (weight ? 2 : 1); k++) {
+		uint32_t slot = (row + k) % 2;
+		int64_t *number = &b->numbers[g->first * 2 + slot];
+		int16_t *to[3] = { b->kept[0][slot], b->kept[1][slot], b->kept[2][slot] };
+
+		if (*number == row + k)
+			continue;
+		*number = row + k;
+		p->kernels->samples(&to[g->first], g, n,
+				    prepare_fetch(p, b, g->plane, data, pitch, row + k, row), NULL, 0);
+	}
+	for (uint32_t i = 0; i < g->count; i++) {
+		int16_t *const *kept = b->kept[g->first + i];
+
+		if (weight)
+			p->kernels->between(b->sums[g->first + i], kept[row % 2], kept[(row + 1) % 2],
+					    weight, n);
+		else
+			in[i] = kept[row % 2];
+	}
+}
+
+void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
+		       const void *const planes[], const int64_t pitches[], uint32_t y, uint8_t *dst,
+		       int64_t along, int64_t channel)
+{
+	const struct byte_values *v = &p->byte_values;
+	bool pixels = p->nout == 3 && channel == 1 && along == 3, plain = along == 1;
+	const int16_t *in[3];
+	uint8_t *to[3];
+
+	for (uint32_t i = 0; i < p->ngroups; i++) {
+		const struct byte_group *g = &p->groups[i];
+
+		group_row(p, b, g, planes[g->plane], pitches[g->plane], y, &in[g->first]);
+	}
+	for (uint32_t c = 0; c < p->nout; c++) {
+		uint32_t to_c = v->reversed ? 2 - c : c;
+
+		to[c] = plain ? dst + to_c * channel : (uint8_t *)b->out[to_c];
+	}
+	if (pixels)
+		to[0] = dst;
+	p->kernels->results(to, in, p->width, v, p->nout, pixels);
+	for (uint32_t c = 0; c < p->nout && !pixels && !plain; c++)
+		for (uint32_t i = 0; i < p->width; i++)
+			dst[c * channel + i * along] = ((const uint8_t *)b->out[c])[i];
+}
