@@ -133,7 +133,14 @@ bool prepare_bytes_find(struct dlbuf_prepare *p)
 	for (uint32_t i = 0; i < p->ngroups; i++) {
 		struct byte_group *g = &p->groups[i];
 		const struct axis *y = rows_of(p, g);
+		uint8_t least = g->moves[0];
 
+		/* A place is that of the first component's byte. */
+		for (uint32_t k = 1; k < g->count; k++)
+			least = g->moves[k] < least ? g->moves[k] : least;
+		for (uint32_t k = 0; k < g->count; k++)
+			g->moves[k] -= least;
+		g->begin = least;
 		g->unit = find_unit(p, g);
 		g->kept = y->taps > 1 && y->high - y->low < y->n;
 	}
@@ -191,13 +198,10 @@ void prepare_bytes_fill(struct dlbuf_prepare *p)
 
 			fixed(w < 32767 / 32768.f ? (double)w : 32767 / 32768., 15, &g->weights[i]);
 			if (g->unit || i % 8 == 0)
-				g->places[g->unit ? i : i / 8] = place(p, g, i) - begin;
+				g->places[g->unit ? i : i / 8] = place(p, g, i) + g->begin - begin;
 			lookups[i % 8] = (uint8_t)at;
 			lookups[i % 8 + 8] = (uint8_t)(at + right);
 		}
-		/* A unit's moves are within it, and so are a copy's. */
-		if (g->unit == 1)
-			g->places[0] += g->moves[0];
 	}
 }
 

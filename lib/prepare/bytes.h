@@ -37,7 +37,10 @@ struct regs {
 #define RIGHTS(t) ((vs)vshll_high_n_u8((uint8x16_t)(t), 7))
 #define AT_LEAST(a, b) ((vs)vmaxq_s16((int16x8_t)(a), (int16x8_t)(b)))
 #define AT_MOST(a, b) ((vs)vminq_s16((int16x8_t)(a), (int16x8_t)(b)))
-#define RESULT(x, flip) veor_u8(vqshrun_n_s16((int16x8_t)(x), 5), vdup_n_u8(flip))
+/* Vectors of results that are stored at once. */
+#define STEP 2
+#define RESULTS(x, flip) veorq_u8(vqshrun_high_n_s16(vqshrun_n_s16((int16x8_t)(x)[0], 5), \
+						     (int16x8_t)(x)[1], 5), vdupq_n_u8(flip))
 
 static inline vt lookup(const struct regs *f, int n, vt idx)
 {
@@ -54,16 +57,20 @@ static inline vt lookup(const struct regs *f, int n, vt idx)
 	return (vt)vqtbl4q_u8(four, (uint8x16_t)idx);
 }
 
-static inline void store_row(uint8_t *dst, vs x, uint8_t flip)
+static inline void store_row(uint8_t *dst, const vs x[STEP], uint8_t flip)
 {
-	vst1_u8(dst, RESULT(x, flip));
+	vst1q_u8(dst, RESULTS(x, flip));
 }
 
-static inline void store_pixels(uint8_t *dst, vs x, vs y, vs z, uint8_t flip)
+static inline void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP], const vs z[STEP],
+				uint8_t flip)
 {
-	const uint8x8x3_t v = { { RESULT(x, flip), RESULT(y, flip), RESULT(z, flip) } };
+	uint8x16x3_t v;
 
-	vst3_u8(dst, v);
+	v.val[0] = RESULTS(x, flip);
+	v.val[1] = RESULTS(y, flip);
+	v.val[2] = RESULTS(z, flip);
+	vst3q_u8(dst, v);
 }
 #else
 #define MULTIPLY(a, b) ((vs)X86(mulhrs_epi16)((vx)(a), (vx)(b)))
@@ -71,9 +78,10 @@ static inline void store_pixels(uint8_t *dst, vs x, vs y, vs z, uint8_t flip)
 #define RIGHTS(t) ((vs)X86(srli_epi16)(X86(unpackhi_epi8)((vx){ 0 }, (vx)(t)), 1))
 #define AT_LEAST(a, b) ((vs)X86(max_epi16)((vx)(a), (vx)(b)))
 #define AT_MOST(a, b) ((vs)X86(min_epi16)((vx)(a), (vx)(b)))
+#define STEP 1
 /* Of x and of y, 8 and 8 in each 16 bytes. */
 #define RESULTS(x, y, flip) \
-	((vt)X86(packus_epi16)((vx)((x) >> 5), (vx)((y) >> 5)) ^ (flip))
+	((vt)X86(packus_epi16)((vx)((x)[0] >> 5), (vx)((y)[0] >> 5)) ^ (flip))
 
 /* A byte of an index whose highest bit is set finds 0. */
 static inline vt lookup(const struct regs *f, int n, vt idx)
@@ -90,7 +98,7 @@ static inline vt lookup(const struct regs *f, int n, vt idx)
 	return found;
 }
 
-static inline void store_row(uint8_t *dst, vs x, uint8_t flip)
+static inline void store_row(uint8_t *dst, const vs x[STEP], uint8_t flip)
 {
 	vt v = RESULTS(x, x, flip);
 
@@ -99,7 +107,8 @@ static inline void store_row(uint8_t *dst, vs x, uint8_t flip)
 		memcpy(dst + 8, (char *)&v + 16, 8);
 }
 
-static inline void store_pixels(uint8_t *dst, vs x, vs y, vs z, uint8_t flip)
+static inline void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP], const vs z[STEP],
+				uint8_t flip)
 {
 #define BOTH(...) { __VA_ARGS__, __VA_ARGS__ }
 	static const uint8_t tables[4][32] = {
@@ -182,11 +191,11 @@ void samples_of(int16_t *const dst[], const struct byte_group *g, size_t n, cons
 				rb.r[k] = register_of(b, at, unit, k);
 		}
 		for (int c = 0; c < count; c++) {
-			vt t = lookup(&ra, nregs, idx + g->moves[c]);
+			vt which = count > 1 ? idx + g->moves[c] : idx, t = lookup(&ra, nregs, which);
 			vs left = LEFTS(t), right = RIGHTS(t);
 
 			if (two_rows) {
-				t = lookup(&rb, nregs, idx + g->moves[c]);
+				t = lookup(&rb, nregs, which);
 				left = between_two(left, LEFTS(t), wb);
 				right = between_two(right, RIGHTS(t), wb);
 			}
@@ -279,14 +288,18 @@ static inline __attribute__((always_inline))
 void results_at(uint8_t *const dst[], const int16_t *const in[], size_t i, size_t to,
 		const struct byte_values *v, uint32_t nout, bool pixels)
 {
-	vs x[3], y[3], first;
+	vs y[3][STEP];
 
-	for (int j = 0; j < (v->kind == BYTES_ONE ? 1 : 3); j++)
-		x[j] = vs_load(in[j] + i);
-	if (v->kind == BYTES_YUV)
-		first = MULTIPLY(x[0], (vs){ 0 } + v->matrix[0][0]);
-	for (uint32_t c = 0; c < nout; c++)
-		y[c] = channel(x, v, c, first);
+	for (int k = 0; k < STEP; k++) {
+		vs x[3], first = { 0 };
+
+		for (int j = 0; j < (v->kind == BYTES_ONE ? 1 : 3); j++)
+			x[j] = vs_load(in[j] + i + k * WIDE);
+		if (v->kind == BYTES_YUV)
+			first = MULTIPLY(x[0], (vs){ 0 } + v->matrix[0][0]);
+		for (uint32_t c = 0; c < nout; c++)
+			y[c][k] = channel(x, v, c, first);
+	}
 	if (!pixels)
 		for (uint32_t c = 0; c < nout; c++)
 			store_row(dst[c] + to, y[c], v->flip);
@@ -300,20 +313,22 @@ static inline __attribute__((always_inline))
 void results_of(uint8_t *const dst[], const int16_t *const in[], size_t n,
 		const struct byte_values *v, enum byte_kind kind, uint32_t nout, bool pixels)
 {
-	/* A copy, which no store to a row can change. */
+	const size_t at_once = STEP * WIDE, bytes = pixels ? 3 : 1;
+	/* Copies, which no store to a row can change. */
 	struct byte_values copy = *v;
-	uint8_t last[3][3 * WIDE], *const rest[3] = { last[0], last[1], last[2] };
+	const int16_t *const from[3] = { in[0], in[kind == BYTES_ONE ? 0 : 1], in[kind == BYTES_ONE ? 0 : 2] };
 	uint8_t *const to[3] = { dst[0], dst[nout - 1 ? 1 : 0], dst[nout - 1 ? 2 : 0] };
+	uint8_t last[3][3 * STEP * WIDE], *const rest[3] = { last[0], last[1], last[2] };
 	size_t i = 0;
 
 	copy.kind = kind;
-	for (; i + WIDE <= n; i += WIDE)
-		results_at(to, in, i, i, &copy, nout, pixels);
+	for (; i + at_once <= n; i += at_once)
+		results_at(to, from, i, i, &copy, nout, pixels);
 	if (i == n)
 		return;
-	results_at(rest, in, i, 0, &copy, nout, pixels);
+	results_at(rest, from, i, 0, &copy, nout, pixels);
 	for (uint32_t c = 0; c < (pixels ? 1 : nout); c++)
-		memcpy(to[c] + i * (pixels ? 3 : 1), last[c], (n - i) * (pixels ? 3 : 1));
+		memcpy(to[c] + i * bytes, last[c], (n - i) * bytes);
 }
 
 static void results(uint8_t *const dst[], const int16_t *const in[], uint32_t n,

@@ -102,7 +102,8 @@ struct byte_group {
 	uint8_t plane, first;
 	uint8_t count, unit;	/* the kernels of bytes.h have these; unit 1: samples in order */
 	bool kept;		/* each row is scaled once, and kept for the outputs that need it */
-	uint8_t moves[3];	/* bytes from a place to each component */
+	uint8_t begin;		/* bytes from a pixel to the first component */
+	uint8_t moves[3];	/* from that to each */
 	int32_t *places;	/* of 8 outputs with unit 0, of each with others */
 	uint8_t *lookups;	/* of 8 outputs: 16 places of bytes, left then right */
 	int16_t *weights;
