@@ -207,7 +207,7 @@ void prepare_bytes_fill(struct dlbuf_prepare *p)
 
 /* The samples of a group for output row y. in: where its components are. */
 static void group_row(const struct dlbuf_prepare *p, const struct band *b, const struct byte_group *g,
-		      const void *data, int64_t pitch, uint32_t y, const int16_t *in[3])
+		      const void *data, int64_t pitch, uint32_t y, struct byte_row in[])
 {
 	const struct axis *axis = rows_of(p, g);
 	uint32_t second = (axis->n + 7) & ~7u, n = padded(p);
@@ -223,8 +223,11 @@ static void group_row(const struct dlbuf_prepare *p, const struct band *b, const
 			weight = 0;
 		}
 	}
-	for (uint32_t i = 0; i < g->count; i++)
-		in[i] = b->sums[g->first + i];
+	for (uint32_t i = 0; i < g->count; i++) {
+		const int16_t *sum = b->sums[g->first + i];
+
+		in[i] = (struct byte_row){ sum, sum, 0 };
+	}
 	if (!g->kept) {
 		const uint8_t *rows[2] = { NULL };
 
@@ -247,11 +250,7 @@ static void group_row(const struct dlbuf_prepare *p, const struct band *b, const
 	for (uint32_t i = 0; i < g->count; i++) {
 		int16_t *const *kept = b->kept[g->first + i];
 
-		if (weight)
-			p->kernels->between(b->sums[g->first + i], kept[row % 2], kept[(row + 1) % 2],
-					    weight, n);
-		else
-			in[i] = kept[row % 2];
+		in[i] = (struct byte_row){ kept[row % 2], kept[(row + !!weight) % 2], weight };
 	}
 }
 
@@ -261,7 +260,7 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 {
 	const struct byte_values *v = &p->byte_values;
 	bool pixels = p->nout == 3 && channel == 1 && along == 3, plain = along == 1;
-	const int16_t *in[3];
+	struct byte_row in[3];
 	uint8_t *to[3];
 
 	for (uint32_t i = 0; i < p->ngroups; i++) {

@@ -223,33 +223,33 @@ static void samples(int16_t *const dst[], const struct byte_group *g, uint32_t n
 		    const uint8_t *b, int16_t weight_b)
 {
 #define CASE(unit, count)								\
-	case (unit) * 4 + (count):							\
-		if (b)									\
-			samples_of(dst, g, n, a, b, weight_b, unit, count, true);	\
-		else									\
-			samples_of(dst, g, n, a, a, 0, unit, count, false);		\
+	if (b)										\
+		samples_of(dst, g, n, a, b, weight_b, unit, count, true);		\
+	else										\
+		samples_of(dst, g, n, a, a, 0, unit, count, false);
+	switch (g->unit) {
+	case 0:
+		if (g->count == 1) {
+			CASE(0, 1)
+		} else if (g->count == 2) {
+			CASE(0, 2)
+		} else {
+			CASE(0, 3)
+		}
 		break;
-	switch (g->unit * 4 + g->count) {
-	CASE(0, 1)
-	CASE(0, 2)
-	CASE(0, 3)
-	CASE(2, 1)
-	CASE(4, 1)
-	CASE(4, 2)
-	CASE(8, 1)
-	CASE(8, 2)
-	CASE(8, 3)
-	default:
+	case 1:
 		samples_copied(dst[0], n, a + g->places[0], b ? b + g->places[0] : NULL, weight_b);
+		break;
+	case 2:
+		CASE(2, 1)
+		break;
+	case 4:
+		CASE(4, g->count)
+		break;
+	default:
+		CASE(8, g->count)
 	}
 #undef CASE
-}
-
-static void between(int16_t *restrict dst, const int16_t *a, const int16_t *b, int16_t weight_b,
-		    uint32_t n)
-{
-	for (size_t i = 0; i < n; i += WIDE)
-		*(vs *)(dst + i) = between_two(vs_load(a + i), vs_load(b + i), (vs){ 0 } + weight_b);
 }
 
 /* Channel c at WIDE places. */
@@ -285,78 +285,87 @@ static inline vs channel(const vs in[3], const struct byte_values *to, uint32_t 
 }
 
 static inline __attribute__((always_inline))
-void results_at(uint8_t *const dst[], const int16_t *const in[], size_t i, size_t to,
-		const struct byte_values *v, uint32_t nout, bool pixels)
-{
-	vs y[3][STEP];
-
-	for (int k = 0; k < STEP; k++) {
-		vs x[3], first = { 0 };
-
-		for (int j = 0; j < (v->kind == BYTES_ONE ? 1 : 3); j++)
-			x[j] = vs_load(in[j] + i + k * WIDE);
-		if (v->kind == BYTES_YUV)
-			first = MULTIPLY(x[0], (vs){ 0 } + v->matrix[0][0]);
-		for (uint32_t c = 0; c < nout; c++)
-			y[c][k] = channel(x, v, c, first);
-	}
-	if (!pixels)
-		for (uint32_t c = 0; c < nout; c++)
-			store_row(dst[c] + to, y[c], v->flip);
-	else if (v->reversed)
-		store_pixels(dst[0] + 3 * to, y[2], y[1], y[0], v->flip);
-	else
-		store_pixels(dst[0] + 3 * to, y[0], y[1], y[2], v->flip);
-}
-
-static inline __attribute__((always_inline))
-void results_of(uint8_t *const dst[], const int16_t *const in[], size_t n,
-		const struct byte_values *v, enum byte_kind kind, uint32_t nout, bool pixels)
+void results_of(uint8_t *const dst[], const struct byte_row in[], size_t n,
+		const struct byte_values *v, enum byte_kind kind, uint32_t nout, bool pixels, bool pairs)
 {
 	const size_t at_once = STEP * WIDE, bytes = pixels ? 3 : 1;
 	/* Copies, which no store to a row can change. */
 	struct byte_values copy = *v;
-	const int16_t *const from[3] = { in[0], in[kind == BYTES_ONE ? 0 : 1], in[kind == BYTES_ONE ? 0 : 2] };
-	uint8_t *const to[3] = { dst[0], dst[nout - 1 ? 1 : 0], dst[nout - 1 ? 2 : 0] };
-	uint8_t last[3][3 * STEP * WIDE], *const rest[3] = { last[0], last[1], last[2] };
-	size_t i = 0;
+	const struct byte_row from[3] = { in[0], in[kind == BYTES_ONE ? 0 : 1], in[kind == BYTES_ONE ? 0 : 2] };
+	uint8_t last[3][3 * STEP * WIDE];
+	uint8_t *const to[3] = { n < at_once ? last[0] : dst[0], n < at_once ? last[1] : dst[nout - 1 ? 1 : 0],
+				 n < at_once ? last[2] : dst[nout - 1 ? 2 : 0] };
 
 	copy.kind = kind;
-	for (; i + at_once <= n; i += at_once)
-		results_at(to, from, i, i, &copy, nout, pixels);
-	if (i == n)
-		return;
-	results_at(rest, from, i, 0, &copy, nout, pixels);
-	for (uint32_t c = 0; c < (pixels ? 1 : nout); c++)
-		memcpy(to[c] + i * bytes, last[c], (n - i) * bytes);
+	/* The last ones can be those before, once more. */
+	for (size_t i = 0; ; i = i + 2 * at_once <= n ? i + at_once : n - at_once) {
+		vs y[3][STEP];
+
+		for (int k = 0; k < STEP; k++) {
+			size_t at = i + k * WIDE;
+			vs x[3], first = { 0 };
+
+			for (int j = 0; j < (kind == BYTES_ONE ? 1 : 3); j++) {
+				x[j] = vs_load(from[j].a + at);
+				if (pairs)
+					x[j] = between_two(x[j], vs_load(from[j].b + at),
+							   (vs){ 0 } + from[j].weight_b);
+			}
+			if (kind == BYTES_YUV)
+				first = MULTIPLY(x[0], (vs){ 0 } + copy.matrix[0][0]);
+			for (uint32_t c = 0; c < nout; c++)
+				y[c][k] = channel(x, &copy, c, first);
+		}
+		for (uint32_t c = 0; c < nout && !pixels; c++)
+			store_row(to[c] + i, y[c], copy.flip);
+		if (pixels && copy.reversed)
+			store_pixels(to[0] + 3 * i, y[2], y[1], y[0], copy.flip);
+		else if (pixels)
+			store_pixels(to[0] + 3 * i, y[0], y[1], y[2], copy.flip);
+		if (i + at_once >= n)
+			break;
+	}
+	for (uint32_t c = 0; c < (pixels ? 1 : nout) && n < at_once; c++)
+		memcpy(dst[c], last[c], n * bytes);
 }
 
-static void results(uint8_t *const dst[], const int16_t *const in[], uint32_t n,
+static void results(uint8_t *const dst[], const struct byte_row in[], uint32_t n,
 		    const struct byte_values *v, uint32_t nout, bool pixels)
 {
-#define CASE(which)							\
-	case (which) * 2:						\
-		results_of(dst, in, n, v, which, 3, false);		\
-		break;							\
-	case (which) * 2 + 1:						\
-		results_of(dst, in, n, v, which, 3, true);		\
-		break;
-	if (nout == 1) {
-		if (v->kind == BYTES_ONE)
-			results_of(dst, in, n, v, BYTES_ONE, 1, false);
-		else
-			results_of(dst, in, n, v, BYTES_ANY, 1, false);
-		return;
+	const struct byte_row *last = &in[v->kind == BYTES_ONE ? 0 : 2];
+	bool pairs = in[0].weight_b || last->weight_b;
+
+#define CASES(kind, nout, pixels)							\
+	if (pairs)									\
+		results_of(dst, in, n, v, kind, nout, pixels, true);			\
+	else										\
+		results_of(dst, in, n, v, kind, nout, pixels, false);			\
+	break;
+	switch (nout == 1 ? v->kind == BYTES_ONE : 2 + v->kind * 2 + pixels) {
+	case 0:
+		CASES(BYTES_ANY, 1, false)
+	case 1:
+		CASES(BYTES_ONE, 1, false)
+	case 2 + BYTES_ANY * 2:
+		CASES(BYTES_ANY, 3, false)
+	case 3 + BYTES_ANY * 2:
+		CASES(BYTES_ANY, 3, true)
+	case 2 + BYTES_ONE * 2:
+		CASES(BYTES_ONE, 3, false)
+	case 3 + BYTES_ONE * 2:
+		CASES(BYTES_ONE, 3, true)
+	case 2 + BYTES_EACH * 2:
+		CASES(BYTES_EACH, 3, false)
+	case 3 + BYTES_EACH * 2:
+		CASES(BYTES_EACH, 3, true)
+	case 2 + BYTES_YUV * 2:
+		CASES(BYTES_YUV, 3, false)
+	case 3 + BYTES_YUV * 2:
+		CASES(BYTES_YUV, 3, true)
 	}
-	switch (v->kind * 2 + pixels) {
-	CASE(BYTES_ANY)
-	CASE(BYTES_ONE)
-	CASE(BYTES_EACH)
-	CASE(BYTES_YUV)
-	}
-#undef CASE
+#undef CASES
 }
-#define BYTE_KERNELS , samples, between, results
+#define BYTE_KERNELS , samples, results
 #else
-#define BYTE_KERNELS , NULL, NULL, NULL
+#define BYTE_KERNELS , NULL, NULL
 #endif

@@ -109,6 +109,12 @@ struct byte_group {
 	int16_t *weights;
 };
 
+/* The weighted sum of two rows of samples; with weight 0 it is a, and b is a. */
+struct byte_row {
+	const int16_t *a, *b;
+	int16_t weight_b;
+};
+
 /* Which entries of the matrix are not 0. */
 enum byte_kind {
 	BYTES_ANY,
@@ -324,10 +330,8 @@ struct prepare_kernels {
 	 */
 	void (*samples)(int16_t *const dst[], const struct byte_group *g, uint32_t n, const uint8_t *a,
 			const uint8_t *b, int16_t weight_b);
-	/* The weighted sum of two rows of those. */
-	void (*between)(int16_t *dst, const int16_t *a, const int16_t *b, int16_t weight_b, uint32_t n);
 	/* Rows of the tensor; pixels: all 3 channels to dst[0], one after the other. */
-	void (*results)(uint8_t *const dst[], const int16_t *const in[], uint32_t n,
+	void (*results)(uint8_t *const dst[], const struct byte_row in[], uint32_t n,
 			const struct byte_values *v, uint32_t nout, bool pixels);
 };
 
