@@ -26,19 +26,28 @@ static bool fixed(double x, int bits, int16_t *out)
 	return x >= INT16_MIN && x <= INT16_MAX;
 }
 
-static enum byte_kind kind_of(const struct dlbuf_prepare *p, const int16_t m[3][3])
+/* The weight of the second of two, less than 1. */
+static int16_t weight_of(float w)
 {
-	bool each = true;
+	int16_t weight;
+
+	fixed(w < 32767 / 32768.f ? (double)w : 32767 / 32768., 15, &weight);
+	return weight;
+}
+
+static enum byte_kind kind_of(const struct dlbuf_prepare *p, const struct byte_values *v)
+{
+	const int16_t (*m)[3] = v->matrix;
+	bool each = true, same = m[0][0] == m[1][0] && m[0][0] == m[2][0];
 
 	if (p->source.ncomponents == 1)
 		return BYTES_ONE;
 	for (int c = 0; c < 3; c++)
 		for (int j = 0; j < 3; j++)
 			each &= c == j || !m[c][j];
-	if (p->nout != 3)
-		return BYTES_ANY;
-	return each ? BYTES_EACH : !m[0][1] && !m[2][2] && m[0][0] == m[1][0] && m[0][0] == m[2][0] ?
-	       BYTES_YUV : BYTES_ANY;
+	return p->nout == 3 && each ? BYTES_EACH :
+		p->nout == 3 && same && !m[0][1] && !m[2][2] ? BYTES_YUV :
+		p->nout == 3 && same && !m[0][2] && !m[2][1] ? BYTES_BGR_OF_YUV : BYTES_ANY;
 }
 
 /* False: a sum could be beyond 16 bits. */
@@ -47,16 +56,17 @@ static bool find_values(const struct dlbuf_prepare *p, struct byte_values *v)
 	/* Signed results are computed as unsigned ones, 128 higher. */
 	double up = p->zero_point + (p->store == STORE_I8 ? 128 : 0), least, most;
 
-	*v = (struct byte_values){ .flip = p->store == STORE_I8 ? 128 : 0,
-		.reversed = p->nout == 3 && p->opts.channels == DLBUF_CHANNELS_BGR };
-	for (uint32_t k = 0; k < p->nout; k++) {
-		uint32_t c = v->reversed ? 2 - k : k;
-		const float *m = p->values.matrix[k];
-		double low = p->values.low[k] + up, high = p->values.high[k] + up;
+	*v = (struct byte_values){ .flip = p->store == STORE_I8 ? 128 : 0 };
+	/* B, G, R of R, G, B: a component a channel again. */
+	v->reversed = p->nout == 3 && p->source.ncomponents == 3 && !p->values.matrix[0][0] &&
+		!p->values.matrix[0][1];
+	for (uint32_t c = 0; c < p->nout; c++) {
+		const float *m = p->values.matrix[c];
+		double low = p->values.low[c] + up, high = p->values.high[c] + up;
 
 		least = most = m[3] + up;
 		for (uint32_t j = 0; j < p->source.ncomponents; j++) {
-			if (!fixed(m[j], 13, &v->matrix[c][j]))
+			if (!fixed(m[j], 13, &v->matrix[c][v->reversed ? 2 - j : j]))
 				return false;
 			least += m[j] < 0 ? 255 * m[j] : 0;
 			most += m[j] > 0 ? 255 * m[j] : 0;
@@ -67,7 +77,7 @@ static bool find_values(const struct dlbuf_prepare *p, struct byte_values *v)
 			return false;
 		v->clamps |= low > 0 || high < 255;
 	}
-	v->kind = kind_of(p, (const int16_t (*)[3])v->matrix);
+	v->kind = kind_of(p, v);
 	return true;
 }
 
@@ -144,6 +154,10 @@ bool prepare_bytes_find(struct dlbuf_prepare *p)
 		g->unit = find_unit(p, g);
 		g->kept = y->taps > 1 && y->high - y->low < y->n;
 	}
+	/* Chroma is scaled with luma, or kept beside luma that is as it is. */
+	p->direct = p->ngroups == 2 && p->byte_values.kind >= BYTES_YUV && p->groups[1].count == 2 &&
+		(p->groups[1].kept ? p->groups[0].unit == 1 && !p->groups[0].kept :
+		 !p->groups[0].unit && !p->groups[0].kept && !p->groups[1].unit);
 	return true;
 }
 
@@ -196,7 +210,7 @@ void prepare_bytes_fill(struct dlbuf_prepare *p)
 				(uint32_t)(place(p, g, i) - place(p, g, i & ~7u));
 			uint8_t *lookups = g->lookups + (g->unit ? i % 16 / 8 * 16 : i / 8 * 16);
 
-			fixed(w < 32767 / 32768.f ? (double)w : 32767 / 32768., 15, &g->weights[i]);
+			g->weights[i] = weight_of(w);
 			if (g->unit || i % 8 == 0)
 				g->places[g->unit ? i : i / 8] = place(p, g, i) + g->begin - begin;
 			lookups[i % 8] = (uint8_t)at;
@@ -205,37 +219,30 @@ void prepare_bytes_fill(struct dlbuf_prepare *p)
 	}
 }
 
-/* The samples of a group for output row y. in: where its components are. */
-static void group_row(const struct dlbuf_prepare *p, const struct band *b, const struct byte_group *g,
-		      const void *data, int64_t pitch, uint32_t y, struct byte_row in[])
+/* Finds the rows of a plane that a group needs for output row y. */
+static struct byte_source find_rows(const struct dlbuf_prepare *p, const struct band *b,
+				    const struct byte_group *g, const void *data, int64_t pitch, uint32_t y,
+				    int64_t *row)
 {
 	const struct axis *axis = rows_of(p, g);
-	uint32_t second = (axis->n + 7) & ~7u, n = padded(p);
-	int64_t row = axis->first[y];
-	int16_t weight = 0;
+	float w = axis->taps > 1 ? axis->weights[((axis->n + 7) & ~7u) + y] : 0;
+	struct byte_source from = { .a = NULL };
 
-	if (axis->taps > 1) {
-		double w = (double)axis->weights[second + y];
+	*row = axis->first[y] + (w == 1);
+	if (w != 1)
+		from.weight_b = weight_of(w);
+	if (g->kept)
+		return from;
+	from.a = from.b = prepare_fetch(p, b, g->plane, data, pitch, *row, *row);
+	if (from.weight_b)
+		from.b = prepare_fetch(p, b, g->plane, data, pitch, *row + 1, *row);
+	return from;
+}
 
-		fixed(w < 32767 / 32768. ? w : 32767 / 32768., 15, &weight);
-		if (w == 1) {
-			row++;
-			weight = 0;
-		}
-	}
-	for (uint32_t i = 0; i < g->count; i++) {
-		const int16_t *sum = b->sums[g->first + i];
-
-		in[i] = (struct byte_row){ sum, sum, 0 };
-	}
-	if (!g->kept) {
-		const uint8_t *rows[2] = { NULL };
-
-		for (int k = 0; k < (weight ? 2 : 1); k++)
-			rows[k] = prepare_fetch(p, b, g->plane, data, pitch, row + k, row);
-		p->kernels->samples(&b->sums[g->first], g, n, rows[0], rows[1], weight);
-		return;
-	}
+/* Scales the rows that are kept and not there yet. in: the group's components. */
+static void keep_rows(const struct dlbuf_prepare *p, const struct band *b, const struct byte_group *g,
+		      const void *data, int64_t pitch, int64_t row, int16_t weight, struct byte_row in[])
+{
 	for (int k = 0; k < (weight ? 2 : 1); k++) {
 		uint32_t slot = (row + k) % 2;
 		int64_t *number = &b->numbers[g->first * 2 + slot];
@@ -244,7 +251,7 @@ static void group_row(const struct dlbuf_prepare *p, const struct band *b, const
 		if (*number == row + k)
 			continue;
 		*number = row + k;
-		p->kernels->samples(&to[g->first], g, n,
+		p->kernels->samples(&to[g->first], g, padded(p),
 				    prepare_fetch(p, b, g->plane, data, pitch, row + k, row), NULL, 0);
 	}
 	for (uint32_t i = 0; i < g->count; i++) {
@@ -260,21 +267,43 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 {
 	const struct byte_values *v = &p->byte_values;
 	bool pixels = p->nout == 3 && channel == 1 && along == 3, plain = along == 1;
-	struct byte_row in[3];
+	struct byte_source from[3];
+	struct byte_row in[3] = { { NULL } };
 	uint8_t *to[3];
 
 	for (uint32_t i = 0; i < p->ngroups; i++) {
 		const struct byte_group *g = &p->groups[i];
+		const void *data = planes[g->plane];
+		int64_t row, pitch = pitches[g->plane];
 
-		group_row(p, b, g, planes[g->plane], pitches[g->plane], y, &in[g->first]);
+		from[i] = find_rows(p, b, g, data, pitch, y, &row);
+		if (g->kept)
+			keep_rows(p, b, g, data, pitch, row, from[i].weight_b, &in[g->first]);
 	}
-	for (uint32_t c = 0; c < p->nout; c++) {
-		uint32_t to_c = v->reversed ? 2 - c : c;
+	if (pixels && p->direct && (p->groups[1].kept ? !from[0].weight_b : 1)) {
+		p->kernels->direct(dst, p->groups, from, &in[1], p->width, v);
+		return;
+	}
+	for (uint32_t i = 0; i < p->ngroups; i++) {
+		const struct byte_group *g = &p->groups[i];
 
-		to[c] = plain ? dst + to_c * channel : (uint8_t *)b->out[to_c];
+		if (g->kept)
+			continue;
+		for (uint32_t k = 0; k < g->count; k++)
+			in[g->first + k] = (struct byte_row){ b->sums[g->first + k], b->sums[g->first + k], 0 };
+		p->kernels->samples(&b->sums[g->first], g, padded(p), from[i].a,
+				    from[i].weight_b ? from[i].b : NULL, from[i].weight_b);
 	}
+	for (uint32_t c = 0; c < p->nout; c++)
+		to[c] = plain ? dst + c * channel : (uint8_t *)b->out[c];
 	if (pixels)
 		to[0] = dst;
+	if (v->reversed) {
+		struct byte_row first = in[0];
+
+		in[0] = in[2];
+		in[2] = first;
+	}
 	p->kernels->results(to, in, p->width, v, p->nout, pixels);
 	for (uint32_t c = 0; c < p->nout && !pixels && !plain; c++)
 		for (uint32_t i = 0; i < p->width; i++)

@@ -19,12 +19,6 @@ typedef __m128i vx;
 #ifdef WIDE
 typedef int16_t vs __attribute__((vector_size(WIDE * 2), aligned(2)));
 typedef uint8_t vt __attribute__((vector_size(WIDE * 2), aligned(1)));
-typedef uint8_t half __attribute__((vector_size(WIDE), aligned(1)));
-
-/* Bytes of WIDE outputs; each 16 bytes of a register are of 8 outputs. */
-struct regs {
-	vt r[4];
-};
 
 /*
  * MULTIPLY(a, b) is (a * b + 2^14) >> 15. LEFTS and RIGHTS are the first and the last 8 of each 16
@@ -35,6 +29,7 @@ struct regs {
 #define MULTIPLY(a, b) ((vs)vqrdmulhq_s16((int16x8_t)(a), (int16x8_t)(b)))
 #define LEFTS(t) ((vs)vshll_n_u8(vget_low_u8((uint8x16_t)(t)), 7))
 #define RIGHTS(t) ((vs)vshll_high_n_u8((uint8x16_t)(t), 7))
+#define WIDENED(p) ((vs)vshll_n_u8(vld1_u8(p), 7))
 #define AT_LEAST(a, b) ((vs)vmaxq_s16((int16x8_t)(a), (int16x8_t)(b)))
 #define AT_MOST(a, b) ((vs)vminq_s16((int16x8_t)(a), (int16x8_t)(b)))
 /* Vectors of results that are stored at once. */
@@ -42,19 +37,17 @@ struct regs {
 #define RESULTS(x, flip) veorq_u8(vqshrun_high_n_s16(vqshrun_n_s16((int16x8_t)(x)[0], 5), \
 						     (int16x8_t)(x)[1], 5), vdupq_n_u8(flip))
 
+/* Bytes of 8 outputs. A tuple stays in registers that follow each other. */
+struct regs {
+	uint8x16_t one;
+	uint8x16x2_t two;
+	uint8x16x4_t four;
+};
+
 static inline vt lookup(const struct regs *f, int n, vt idx)
 {
-	uint8x16x2_t two = { { (uint8x16_t)f->r[0] } };
-	uint8x16x4_t four;
-
-	if (n == 1)
-		return (vt)vqtbl1q_u8(two.val[0], (uint8x16_t)idx);
-	two.val[1] = (uint8x16_t)f->r[1];
-	if (n == 2)
-		return (vt)vqtbl2q_u8(two, (uint8x16_t)idx);
-	for (int k = 0; k < 4; k++)
-		four.val[k] = (uint8x16_t)f->r[k];
-	return (vt)vqtbl4q_u8(four, (uint8x16_t)idx);
+	return n == 1 ? (vt)vqtbl1q_u8(f->one, (uint8x16_t)idx) :
+		n == 2 ? (vt)vqtbl2q_u8(f->two, (uint8x16_t)idx) : (vt)vqtbl4q_u8(f->four, (uint8x16_t)idx);
 }
 
 static inline void store_row(uint8_t *dst, const vs x[STEP], uint8_t flip)
@@ -76,12 +69,18 @@ static inline void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP]
 #define MULTIPLY(a, b) ((vs)X86(mulhrs_epi16)((vx)(a), (vx)(b)))
 #define LEFTS(t) ((vs)X86(srli_epi16)(X86(unpacklo_epi8)((vx){ 0 }, (vx)(t)), 1))
 #define RIGHTS(t) ((vs)X86(srli_epi16)(X86(unpackhi_epi8)((vx){ 0 }, (vx)(t)), 1))
+#define WIDENED(p) ((vs)X86(slli_epi16)(X86(cvtepu8_epi16)(_mm_loadu_si128((const __m128i *)(p))), 7))
 #define AT_LEAST(a, b) ((vs)X86(max_epi16)((vx)(a), (vx)(b)))
 #define AT_MOST(a, b) ((vs)X86(min_epi16)((vx)(a), (vx)(b)))
 #define STEP 1
 /* Of x and of y, 8 and 8 in each 16 bytes. */
 #define RESULTS(x, y, flip) \
 	((vt)X86(packus_epi16)((vx)((x)[0] >> 5), (vx)((y)[0] >> 5)) ^ (flip))
+
+/* Bytes of WIDE outputs; each 16 of a register are of 8 outputs. */
+struct regs {
+	vt r[4];
+};
 
 /* A byte of an index whose highest bit is set finds 0. */
 static inline vt lookup(const struct regs *f, int n, vt idx)
@@ -130,6 +129,9 @@ static inline void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP]
 }
 #endif
 
+/* Results that are stored at once. */
+#define AT_ONCE (STEP * WIDE)
+
 static inline vs vs_load(const int16_t *p)
 {
 	return *(const vs *)p;
@@ -160,47 +162,77 @@ static inline vb unit_bytes(const uint8_t *row, const int32_t *at, int unit, int
 #undef UNIT
 }
 
-static inline vt register_of(const uint8_t *row, const int32_t *at, int unit, int k)
+#ifdef __aarch64__
+static inline void load_regs(struct regs *f, const uint8_t *row, const int32_t *at, int unit)
+{
+	if (!unit)
+		f->two = vld1q_u8_x2(row + at[0]);
+	else if (unit == 2)
+		f->one = (uint8x16_t)unit_bytes(row, at, unit, 0);
+	for (int k = 0; k < 2 && unit == 4; k++)
+		f->two.val[k] = (uint8x16_t)unit_bytes(row, at, unit, k);
+	for (int k = 0; k < 4 && unit == 8; k++)
+		f->four.val[k] = (uint8x16_t)unit_bytes(row, at, unit, k);
+}
+#else
+static inline void load_regs(struct regs *f, const uint8_t *row, const int32_t *at, int unit)
 {
 #define PART(i) (unit ? unit_bytes(row, at + 8 * (i), unit, k) : *(const vb *)(row + at[i] + 16 * k))
+	for (int k = 0; k < (unit ? unit / 2 : 2); k++)
 #if WIDE == 8
-	return PART(0);
+		f->r[k] = PART(0);
 #else
-	return __builtin_shufflevector(PART(0), PART(1), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
-				       16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31);
+		f->r[k] = (vt)_mm256_set_m128i((__m128i)PART(1), (__m128i)PART(0));
 #endif
 #undef PART
+}
+#endif
+
+/* Rows of a plane: two with a weight, or one. */
+struct two_rows {
+	const uint8_t *a, *b;
+	vs weight_b;
+};
+
+/* The components of a group at outputs i.. of a row. */
+static inline __attribute__((always_inline))
+void samples_at(vs out[], const struct byte_group *g, size_t i, struct two_rows from, int unit,
+		int count, bool two)
+{
+	const int nregs = unit ? unit / 2 : 2;
+	const int32_t *at = g->places + (unit ? i : i / 8);
+	vt idx = *(const vt *)(g->lookups + (unit ? 0 : 2 * i));
+	vs w = vs_load(g->weights + i);
+	struct regs ra, rb;
+
+	load_regs(&ra, from.a, at, unit);
+	if (two)
+		load_regs(&rb, from.b, at, unit);
+	for (int c = 0; c < count; c++) {
+		vt which = count > 1 ? idx + g->moves[c] : idx, t = lookup(&ra, nregs, which);
+		vs left = LEFTS(t), right = RIGHTS(t);
+
+		if (two) {
+			t = lookup(&rb, nregs, which);
+			left = between_two(left, LEFTS(t), from.weight_b);
+			right = between_two(right, RIGHTS(t), from.weight_b);
+		}
+		out[c] = between_two(left, right, w);
+	}
 }
 
 static inline __attribute__((always_inline))
 void samples_of(int16_t *const dst[], const struct byte_group *g, size_t n, const uint8_t *a,
-		const uint8_t *b, int16_t weight_b, int unit, int count, bool two_rows)
+		const uint8_t *b, int16_t weight_b, int unit, int count, bool two)
 {
-	const int nregs = unit ? unit / 2 : 2;
-	const vs wb = (vs){ 0 } + weight_b;
+	const struct two_rows from = { a, b, (vs){ 0 } + weight_b };
 
 	for (size_t i = 0; i < n; i += WIDE) {
-		const int32_t *at = g->places + (unit ? i : i / 8);
-		vt idx = *(const vt *)(g->lookups + (unit ? 0 : 2 * i));
-		vs w = vs_load(g->weights + i);
-		struct regs ra, rb;
+		vs out[3];
 
-		for (int k = 0; k < nregs; k++) {
-			ra.r[k] = register_of(a, at, unit, k);
-			if (two_rows)
-				rb.r[k] = register_of(b, at, unit, k);
-		}
-		for (int c = 0; c < count; c++) {
-			vt which = count > 1 ? idx + g->moves[c] : idx, t = lookup(&ra, nregs, which);
-			vs left = LEFTS(t), right = RIGHTS(t);
-
-			if (two_rows) {
-				t = lookup(&rb, nregs, which);
-				left = between_two(left, LEFTS(t), wb);
-				right = between_two(right, RIGHTS(t), wb);
-			}
-			*(vs *)(dst[c] + i) = between_two(left, right, w);
-		}
+		samples_at(out, g, i, from, unit, count, two);
+		for (int c = 0; c < count; c++)
+			*(vs *)(dst[c] + i) = out[c];
 	}
 }
 
@@ -211,10 +243,10 @@ static inline void samples_copied(int16_t *restrict dst, size_t n, const uint8_t
 	const vs wb = (vs){ 0 } + weight_b;
 
 	for (size_t i = 0; i < n; i += WIDE) {
-		vs v = __builtin_convertvector(*(const half *)(a + i), vs) << 7;
+		vs v = WIDENED(a + i);
 
 		if (b)
-			v = between_two(v, __builtin_convertvector(*(const half *)(b + i), vs) << 7, wb);
+			v = between_two(v, WIDENED(b + i), wb);
 		*(vs *)(dst + i) = v;
 	}
 }
@@ -267,10 +299,11 @@ static inline vs channel(const vs in[3], const struct byte_values *to, uint32_t 
 		TERM(c)
 		break;
 	case BYTES_YUV:
+	case BYTES_BGR_OF_YUV:
 		v += first;
-		if (c != 2)
+		if (c != (to->kind == BYTES_YUV ? 2 : 0))
 			TERM(2)
-		if (c != 0)
+		if (c != (to->kind == BYTES_YUV ? 0 : 2))
 			TERM(1)
 		break;
 	default:
@@ -284,48 +317,56 @@ static inline vs channel(const vs in[3], const struct byte_values *to, uint32_t 
 	return v;
 }
 
+/* Channels at WIDE places. */
+static inline void channels(vs y[][STEP], int k, const vs x[3], const struct byte_values *v, uint32_t nout)
+{
+	vs first = { 0 };
+
+	if (v->kind >= BYTES_YUV)
+		first = MULTIPLY(x[0], (vs){ 0 } + v->matrix[0][0]);
+	for (uint32_t c = 0; c < nout; c++)
+		y[c][k] = channel(x, v, c, first);
+}
+
+static inline vs row_at(const struct byte_row *r, size_t i, bool pair)
+{
+	vs x = vs_load(r->a + i);
+
+	return pair ? between_two(x, vs_load(r->b + i), (vs){ 0 } + r->weight_b) : x;
+}
+
 static inline __attribute__((always_inline))
 void results_of(uint8_t *const dst[], const struct byte_row in[], size_t n,
 		const struct byte_values *v, enum byte_kind kind, uint32_t nout, bool pixels, bool pairs)
 {
-	const size_t at_once = STEP * WIDE, bytes = pixels ? 3 : 1;
+	const size_t bytes = pixels ? 3 : 1;
 	/* Copies, which no store to a row can change. */
 	struct byte_values copy = *v;
 	const struct byte_row from[3] = { in[0], in[kind == BYTES_ONE ? 0 : 1], in[kind == BYTES_ONE ? 0 : 2] };
-	uint8_t last[3][3 * STEP * WIDE];
-	uint8_t *const to[3] = { n < at_once ? last[0] : dst[0], n < at_once ? last[1] : dst[nout - 1 ? 1 : 0],
-				 n < at_once ? last[2] : dst[nout - 1 ? 2 : 0] };
+	uint8_t last[3][3 * AT_ONCE];
+	uint8_t *const to[3] = { n < AT_ONCE ? last[0] : dst[0], n < AT_ONCE ? last[1] : dst[nout - 1 ? 1 : 0],
+				 n < AT_ONCE ? last[2] : dst[nout - 1 ? 2 : 0] };
 
 	copy.kind = kind;
 	/* The last ones can be those before, once more. */
-	for (size_t i = 0; ; i = i + 2 * at_once <= n ? i + at_once : n - at_once) {
+	for (size_t i = 0; ; i = i + 2 * AT_ONCE <= n ? i + AT_ONCE : n - AT_ONCE) {
 		vs y[3][STEP];
 
 		for (int k = 0; k < STEP; k++) {
-			size_t at = i + k * WIDE;
-			vs x[3], first = { 0 };
+			vs x[3];
 
-			for (int j = 0; j < (kind == BYTES_ONE ? 1 : 3); j++) {
-				x[j] = vs_load(from[j].a + at);
-				if (pairs)
-					x[j] = between_two(x[j], vs_load(from[j].b + at),
-							   (vs){ 0 } + from[j].weight_b);
-			}
-			if (kind == BYTES_YUV)
-				first = MULTIPLY(x[0], (vs){ 0 } + copy.matrix[0][0]);
-			for (uint32_t c = 0; c < nout; c++)
-				y[c][k] = channel(x, &copy, c, first);
+			for (int j = 0; j < (kind == BYTES_ONE ? 1 : 3); j++)
+				x[j] = row_at(&from[j], i + k * WIDE, pairs);
+			channels(y, k, x, &copy, nout);
 		}
 		for (uint32_t c = 0; c < nout && !pixels; c++)
 			store_row(to[c] + i, y[c], copy.flip);
-		if (pixels && copy.reversed)
-			store_pixels(to[0] + 3 * i, y[2], y[1], y[0], copy.flip);
-		else if (pixels)
+		if (pixels)
 			store_pixels(to[0] + 3 * i, y[0], y[1], y[2], copy.flip);
-		if (i + at_once >= n)
+		if (i + AT_ONCE >= n)
 			break;
 	}
-	for (uint32_t c = 0; c < (pixels ? 1 : nout) && n < at_once; c++)
+	for (uint32_t c = 0; c < (pixels ? 1 : nout) && n < AT_ONCE; c++)
 		memcpy(dst[c], last[c], n * bytes);
 }
 
@@ -362,10 +403,73 @@ static void results(uint8_t *const dst[], const struct byte_row in[], uint32_t n
 		CASES(BYTES_YUV, 3, false)
 	case 3 + BYTES_YUV * 2:
 		CASES(BYTES_YUV, 3, true)
+	case 2 + BYTES_BGR_OF_YUV * 2:
+		CASES(BYTES_BGR_OF_YUV, 3, false)
+	case 3 + BYTES_BGR_OF_YUV * 2:
+		CASES(BYTES_BGR_OF_YUV, 3, true)
 	}
 #undef CASES
 }
-#define BYTE_KERNELS , samples, results
+/*
+ * Pixels of NV12 and its like, without rows between: luma as it is and chroma of rows that are
+ * kept, or each of one or two rows.
+ */
+static inline __attribute__((always_inline))
+void direct_of(uint8_t *dst, const struct byte_group g[2], const struct byte_source from[2],
+	       const struct byte_row kept[2], size_t n, const struct byte_values *v, enum byte_kind kind,
+	       bool same, bool two)
+{
+	const struct byte_group groups[2] = { g[0], g[1] };
+	const struct byte_row rows[2] = { kept[0], kept[1] };
+	const struct two_rows y0 = { from[0].a, from[0].b, (vs){ 0 } + from[0].weight_b };
+	const struct two_rows uv = { from[1].a, from[1].b, (vs){ 0 } + from[1].weight_b };
+	const uint8_t *whole = from[0].a + groups[0].places[0];
+	struct byte_values copy = *v;
+	uint8_t last[3 * AT_ONCE];
+
+	copy.kind = kind;
+	for (size_t i = 0; i < n; i += AT_ONCE) {
+		vs y[3][STEP];
+
+		for (int k = 0; k < STEP; k++) {
+			size_t at = i + k * WIDE;
+			vs x[3];
+
+			if (same) {
+				x[0] = WIDENED(whole + at);
+				x[1] = row_at(&rows[0], at, true);
+				x[2] = row_at(&rows[1], at, true);
+			} else {
+				samples_at(&x[0], &groups[0], at, y0, 0, 1, two);
+				samples_at(&x[1], &groups[1], at, uv, 0, 2, two);
+			}
+			channels(y, k, x, &copy, 3);
+		}
+		store_pixels(i + AT_ONCE <= n ? dst + 3 * i : last, y[0], y[1], y[2], copy.flip);
+	}
+	if (n % AT_ONCE)
+		memcpy(dst + n / AT_ONCE * AT_ONCE * 3, last, n % AT_ONCE * 3);
+}
+
+static void direct(uint8_t *dst, const struct byte_group g[2], const struct byte_source from[2],
+		   const struct byte_row kept[2], uint32_t n, const struct byte_values *v)
+{
+#define CASES(kind)										\
+	if (kept[0].a)										\
+		direct_of(dst, g, from, kept, n, v, kind, true, true);				\
+	else if (from[0].weight_b || from[1].weight_b)						\
+		direct_of(dst, g, from, kept, n, v, kind, false, true);				\
+	else											\
+		direct_of(dst, g, from, kept, n, v, kind, false, false);
+	if (v->kind == BYTES_YUV) {
+		CASES(BYTES_YUV)
+	} else {
+		CASES(BYTES_BGR_OF_YUV)
+	}
+#undef CASES
+}
+
+#define BYTE_KERNELS , samples, results, direct
 #else
-#define BYTE_KERNELS , NULL, NULL
+#define BYTE_KERNELS , NULL, NULL, NULL
 #endif

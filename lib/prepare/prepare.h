@@ -109,6 +109,12 @@ struct byte_group {
 	int16_t *weights;
 };
 
+/* Rows of a plane: the weighted sum of two; with weight 0 the first. */
+struct byte_source {
+	const uint8_t *a, *b;
+	int16_t weight_b;
+};
+
 /* The weighted sum of two rows of samples; with weight 0 it is a, and b is a. */
 struct byte_row {
 	const int16_t *a, *b;
@@ -120,15 +126,16 @@ enum byte_kind {
 	BYTES_ANY,
 	BYTES_ONE,		/* one component */
 	BYTES_EACH,		/* a component a channel */
-	BYTES_YUV,		/* Y is the same for all; no U in red, no V in blue */
+	BYTES_YUV,		/* Y is the same for all; no U in the first, no V in the last */
+	BYTES_BGR_OF_YUV,	/* no V in the first, no U in the last */
 };
 
-/* struct values in fixed point, for a tensor of R, G and B. */
+/* struct values in fixed point. */
 struct byte_values {
 	int16_t matrix[3][3], offset[3], low[3], high[3];
 	enum byte_kind kind;
 	bool clamps;		/* low and high are inside 0 to 255 */
-	bool reversed;		/* the tensor's channels are B, G, R */
+	bool reversed;		/* components are taken last first */
 	uint8_t flip;		/* 128: results are signed */
 };
 
@@ -183,6 +190,7 @@ struct dlbuf_prepare {
 	/* Bytes in fixed point; no groups: floats. */
 	struct byte_group groups[3];
 	uint32_t ngroups;
+	bool direct;
 	struct byte_values byte_values;
 	struct band *bands;
 	uint32_t nbands;
@@ -333,6 +341,12 @@ struct prepare_kernels {
 	/* Rows of the tensor; pixels: all 3 channels to dst[0], one after the other. */
 	void (*results)(uint8_t *const dst[], const struct byte_row in[], uint32_t n,
 			const struct byte_values *v, uint32_t nout, bool pixels);
+	/*
+	 * Both, for pixels of BYTES_YUV: g[0] is luma, of unit 0, and g[1] both of chroma. Or kept are
+	 * the rows of chroma, and luma has unit 1.
+	 */
+	void (*direct)(uint8_t *dst, const struct byte_group g[2], const struct byte_source from[2],
+		       const struct byte_row kept[2], uint32_t n, const struct byte_values *v);
 };
 
 /* rows.c: the values of a plane's row, in the place of one before `oldest` if it is not there. */
