@@ -580,7 +580,7 @@ uninstall:
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: deps run check check-quick check-changed check-drivers check-newest check-gpu mutate docs docs-matrix docs-support docs-formats docs-performance docs-python lab lab-shell bench bench-media bench-python bench-vpi clean help
+.PHONY: deps run check check-quick check-changed check-drivers check-newest check-gpu mutate docs docs-matrix docs-support docs-formats docs-performance docs-python lab lab-shell bench bench-media bench-prepare bench-python bench-vpi clean help
 deps:
 	$(Q)tools/deps
 
@@ -677,8 +677,9 @@ bench:
 	$(Q)$(MAKE) --no-print-directory O=$(O) all benchmarks
 	$(Q)rm -f $(figures)
 	$(Q)$(icount) -- sh -c 'printf "kernel\tabout\t0\tLinux %s %s\n" $$(uname -rm) > $(figures) && \
-		$(O)/bench/import && $(O)/bench/frame && $(O)/bench/fence && $(O)/bench/opencl && $(O)/bench/vulkan'
-	$(Q)$(MAKE) --no-print-directory O=$(O) bench-media bench-python bench-vpi
+		$(O)/bench/import && $(O)/bench/frame && $(O)/bench/fence && $(O)/bench/calls && \
+		$(O)/bench/opencl && $(O)/bench/vulkan'
+	$(Q)$(MAKE) --no-print-directory O=$(O) bench-media bench-prepare bench-python bench-vpi
 
 # What links with GStreamer is compiled against the guest's.
 media-cc = tests/guest/cc --with media
@@ -686,10 +687,14 @@ bench-media: lib $(O)/bench/camera
 	$(Q)$(media-cc) gcc -O2 -Wall -Wextra -Werror -Iinclude -o $(O)/bench/gstreamer bench/media/gstreamer.c $(lib-a) \
 		-ldl -lpthread $$($(media-cc) pkg-config --cflags --libs gstreamer-video-1.0 gstreamer-allocators-1.0 | \
 		sed 's/-I/-isystem /g')
-	$(Q)$(media-cc) gcc -O3 -fno-trapping-math -Wall -Wextra -Werror -Iinclude -o $(O)/bench/prepare bench/media/prepare.c \
-		$(lib-a) -ldl -lpthread -lyuv -lm
-	$(Q)$(icount) --with media,opencv -- sh -c 'bench/media/run $(O) && $(O)/bench/prepare && \
-		/usr/bin/python3 bench/media/prepare.py frames'
+	$(Q)$(icount) --with media,opencv -- sh -c 'bench/media/run $(O) && /usr/bin/python3 bench/media/prepare.py frames'
+
+# A model's input beside other libraries: three machines by qemu-user, and this one. 4: a sentence says what is absent.
+machines = arm64 avx2 sse2 time
+bench-prepare:
+	$(Q)tools/deps build bench
+	$(Q)mkdir -p $(O)/bench && rm -f $(O)/bench/prepare
+	$(Q)for m in $(machines); do O=$(O) BENCH_FIGURES=$(O)/bench/prepare bench/media/count $$m || [ $$? = 4 ] || exit 1; done
 
 # Icarus Verilog is the guest's.
 bench-vpi: $(O)/bench/vpi
@@ -725,6 +730,7 @@ help:
 	'make lab RUN="..."    one command in the lab (a virtual machine with real dma-bufs)' \
 	'make lab-shell        a shell in it' \
 	'make bench            the benchmarks, in the lab, counted in instructions' \
+	'make bench-prepare    of these only a model'"'"'s input beside other libraries' \
 	'make tests            build the test programs only' \
 	'make stress           random calls from several threads, SECONDS=10 for each list of devices;' \
 	'                      STRESS="--seed N" are its options' \

@@ -1,42 +1,101 @@
 // SPDX-License-Identifier: MIT
 /*
- * prepare: what a model's input costs of a decoded frame in memory: dlbuf's, and libyuv's
- * with a loop to floats, which is the best that programs in C do today. The same work as
- * bench/media/prepare.py, with what people write in Python.
+ * prepare: what a model's input costs of a decoded frame in memory: dlbuf's, and that of the
+ * libraries that programs in C and C++ take: libyuv with a loop to floats, zimg, OpenCV.
+ * bench/media/prepare.py has what people write in Python, for the same cases.
  *
- *	bench/prepare		in the lab: the CPU time of this process, under -icount instructions
- *	bench/prepare time	on a machine: nanoseconds of the CPU, the best of many; and with
- *				threads, those of a clock
+ *	prepare time [CASE...]		nanoseconds of the CPU, the best of many
+ *	prepare count [CASE...]		instructions, under qemu-user with bench/media/counter.c
+ *	prepare list [CASE...]		the cases, for prepare.py
  *
- * The loops are built with the library's own flags; one also for x86-64-v3.
+ * CASE is a pattern of names, as the shell's. bench/media/count builds it, runs it on each
+ * machine and prints the ratios. The loops are built by gcc -O3; one also for x86-64-v3.
  */
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <math.h>
 #include <string.h>
 
 #include <libyuv.h>
+#include <zimg.h>
 
 #include <dlbuf/dlbuf.h>
 #include <dlbuf/prepare.h>
 
 #include "../bench.h"
+#include "counter.h"
+#include "prepare.h"
 
-#define FRAMES 5
-#define TRIES 200
+#define TRIES 400
+#define LEAST 15
+#define ENOUGH 300000000		/* nanoseconds for a peer of a case */
+#define FRAMES 5			/* of a call */
 #define CC DLBUF_FOURCC
-#define NV12 CC('N', 'V', '1', '2')
-#define RGB CC('B', 'G', '2', '4')
+#define TILES (-1)
 
-static bool timed, wall;
-static const char *unit = "cpu";
+static const struct kind {
+	const char *name;
+	uint32_t code;
+	int nplanes;
+	struct {
+		int sub;		/* pixels for a group, along both axes, or across for YUYV */
+		int values;		/* in a group */
+	} planes[3];
+	int bytes;			/* of a value */
+	bool in_a_row;			/* no subsampling of rows */
+} kinds[] = {
+	[NV12] = { "NV12", CC('N', 'V', '1', '2'), 2, { { 1, 1 }, { 2, 2 } }, 1, false },
+	[P010] = { "P010", CC('P', '0', '1', '0'), 2, { { 1, 1 }, { 2, 2 } }, 2, false },
+	[I420] = { "I420", CC('Y', 'U', '1', '2'), 3, { { 1, 1 }, { 2, 1 }, { 2, 1 } }, 1, false },
+	[YUYV] = { "YUYV", CC('Y', 'U', 'Y', 'V'), 1, { { 2, 4 } }, 1, true },
+	[XRGB] = { "XRGB", CC('X', 'R', '2', '4'), 1, { { 1, 4 } }, 1, true },
+	[RGB] = { "RGB", CC('B', 'G', '2', '4'), 1, { { 1, 3 } }, 1, true },
+	[BAYER] = { "Bayer of 8 bits", CC('R', 'G', 'G', 'B'), 1, { { 1, 1 } }, 1, true },
+	[BAYER10] = { "Bayer of 10 bits in 16", CC('R', 'G', '1', '0'), 1, { { 1, 1 } }, 2, true },
+};
 
-static uint64_t cpu_time(void)
-{
-	struct timespec t;
+#define HD 1920, 1080
+#define UHD 3840, 2160
+#define BOX 640, 640
+#define U8 true
+#define F32 false
+static struct work works[] = {
+#define CASE(n, kind, ...) { .name = n, .format = kind, __VA_ARGS__ }
+	CASE("bayer-640-u8", BAYER, HD, BOX, U8, .letterbox = true),
+	CASE("bayer-same-u8", BAYER, HD, HD, U8),
+	CASE("bayer10-640-f32", BAYER10, HD, BOX, F32, .letterbox = true),
+	CASE("xrgb-640-u8", XRGB, HD, BOX, U8, .letterbox = true),
+	CASE("xrgb-640-f32", XRGB, HD, BOX, F32, .letterbox = true),
+	CASE("yuyv-640-u8", YUYV, 1280, 720, BOX, U8, .letterbox = true),
+	CASE("yuyv-640-f32", YUYV, 1280, 720, BOX, F32, .letterbox = true),
+	CASE("yuyv-same-u8", YUYV, 640, 480, 640, 480, U8),
+	CASE("nv12-same-u8", NV12, BOX, BOX, U8),
+	CASE("nv12-same-f32", NV12, BOX, BOX, F32),
+	CASE("nv12-640-u8", NV12, HD, BOX, U8, .letterbox = true),
+	CASE("nv12-640-u8-stretch", NV12, HD, BOX, U8),
+	CASE("nv12-300-u8-stretch", NV12, 640, 480, 300, 300, U8),
+	CASE("nv12-4k-640-u8", NV12, UHD, BOX, U8, .letterbox = true),
+	CASE("nv12-640-f32", NV12, HD, BOX, F32, .letterbox = true),
+	CASE("nv12-608x342-f32", NV12, HD, 608, 342, F32),
+	CASE("nv12-224-f32-normalised", NV12, HD, 224, 224, F32, .normalised = true),
+	CASE("nv12-224-f32-triangle", NV12, HD, 224, 224, F32, .filter = DLBUF_FILTER_TRIANGLE),
+	CASE("nv12-crops-u8", NV12, HD, 112, 112, U8, .crops = 64),
+	CASE("nv12-crops-f32", NV12, HD, 112, 112, F32, .crops = 64),
+	CASE("nv12-tiles-f32", NV12, HD, BOX, F32, .crops = TILES),
+	CASE("p010-640-f32", P010, UHD, BOX, F32, .letterbox = true),
+	CASE("rgb-640-u8", RGB, HD, BOX, U8),
+	CASE("rgb-640-f32", RGB, HD, BOX, F32),
+	CASE("i420-640-f32-triangle", I420, HD, BOX, F32, .filter = DLBUF_FILTER_TRIANGLE),
+	CASE("i420-640-f32-cubic", I420, HD, BOX, F32, .filter = DLBUF_FILTER_CUBIC),
+	CASE("i420-640-f32-lanczos3", I420, HD, BOX, F32, .filter = DLBUF_FILTER_LANCZOS3),
+	CASE("rgb-640-f32-triangle", RGB, HD, BOX, F32, .filter = DLBUF_FILTER_TRIANGLE),
+	CASE("rgb-640-f32-cubic", RGB, HD, BOX, F32, .filter = DLBUF_FILTER_CUBIC),
+	CASE("rgb-640-u8-triangle", RGB, HD, BOX, U8, .filter = DLBUF_FILTER_TRIANGLE),
+	CASE("rgb-640-u8-cubic", RGB, HD, BOX, U8, .filter = DLBUF_FILTER_CUBIC),
+};
 
-	if (wall)
-		return now();
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
+static const double mean[3] = { .485, .456, .406 }, deviation[3] = { .229, .224, .225 };
+static bool timed;
 
 static void *memory(size_t bytes)
 {
@@ -48,307 +107,471 @@ static void *memory(size_t bytes)
 	return p;
 }
 
-/* A picture, and what becomes of it. */
-struct work {
-	const char *table;
-	uint32_t code, width, height;
-	struct dlbuf_prepare_opts opts;
-	uint32_t scaled_width, scaled_height;	/* of the picture in the tensor, for libyuv */
-	uint8_t *planes[2];
-	void *out;
-	bool fast;				/* the loop for x86-64-v3 */
-	/* libyuv's */
-	uint8_t *narrow[2], *scaled[2], *rgb;
-	/* dlbuf's */
-	struct dlbuf_prepare *plan;
-	DLManagedTensorVersioned tensors[3];
-	int64_t shapes[3][3];
-};
+/* ---------------------------------------------------------------- dlbuf */
 
-static bool is_packed(const struct work *w)
-{
-	return w->opts.flags & DLBUF_PREPARE_NHWC;
-}
+static struct dlbuf_prepare *plan;
+static DLManagedTensorVersioned planes[3], *plane_of[3] = { &planes[0], &planes[1], &planes[2] }, image;
+static int64_t shapes[4][4];
+static struct dlbuf_crop *crops;
 
-static unsigned int value_bytes(const struct work *w)
+static DLManagedTensorVersioned tensor(void *data, int64_t *shape, int ndim, int code, int bytes)
 {
-	return w->code == CC('P', '0', '1', '0') ? 2 : 1;
-}
-
-static void describe(struct work *w, uint32_t i, uint8_t bits, bool floats, void *data, int ndim)
-{
-	w->tensors[i] = (DLManagedTensorVersioned){
+	return (DLManagedTensorVersioned){
 		.version = { DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION },
-		.dl_tensor = {
-			.data = data, .device = { kDLCPU, 0 }, .ndim = ndim,
-			.dtype = { floats ? kDLFloat : kDLUInt, bits, 1 }, .shape = w->shapes[i],
-		},
+		.dl_tensor = { .data = data, .device = { kDLCPU, 0 }, .ndim = ndim, .shape = shape,
+			       .dtype = { code, bytes * 8, 1 } },
 	};
 }
 
-static void make_plan(struct work *w)
+/* A smooth picture, of which each library's result is about the same. */
+static void fill(void *plane, int width, int height, int values, int scale, int bytes)
 {
-	DLBUF_OPTS(dlbuf_frame, frame, .width = w->width, .height = w->height, .code = w->code,
-		   .code_space = DLBUF_CODE_DRM);
+	for (int i = 0; i < width * height * values; i++) {
+		int v = 100 + i / values % width * 40 / width + i / values / width * 30 / height;
 
-	dlbuf_prepare_destroy(w->plan);
-	if (dlbuf_prepare_create(NULL, &frame, &w->opts, &w->plan))
-		errx(1, "%s", dlbuf_last_error());
+		if (bytes == 1)
+			((uint8_t *)plane)[i] = v;
+		else
+			((uint16_t *)plane)[i] = v * scale;
+	}
 }
 
 static void make(struct work *w)
 {
-	const uint32_t n = w->width * w->height, bytes = value_bytes(w);
-	const int64_t ow = w->opts.width, oh = w->opts.height;
-	uint32_t seed = 1;
+	const struct kind *k = &kinds[w->format];
+	DLBUF_OPTS(dlbuf_frame, frame, .width = w->width, .height = w->height, .code = k->code,
+		   .code_space = DLBUF_CODE_DRM);
+	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = w->out_width, .height = w->out_height,
+		   .fit = w->letterbox ? DLBUF_FIT_LETTERBOX : DLBUF_FIT_STRETCH,
+		   .pad = { 114, 114, 114 }, .filter = w->filter);
+	DLBUF_INFO(dlbuf_prepare_info, info);
+	uint32_t n = w->crops > 0 ? w->crops : 1;
 
-	for (int i = 0; i < 2; i++) {
-		w->planes[i] = memory(n * bytes * (w->code == RGB ? 3 : 1));
-		w->narrow[i] = memory(n);
-		w->scaled[i] = memory(n);
-		for (uint32_t j = 0; j < n * bytes * (w->code == RGB ? 3 : 1); j++)
-			w->planes[i][j] = (seed = seed * 1664525 + 1013904223) >> 24;
+	if (w->bytes) {
+		opts.dtype = (DLDataType){ kDLUInt, 8, 1 };
+		opts.flags = DLBUF_PREPARE_NHWC;
 	}
-	w->rgb = memory(n * 3);
-	w->out = memory(ow * oh * 3 * sizeof(float));
-	make_plan(w);
-	memcpy(w->shapes, (int64_t[3][3]){
-		{ w->height, w->width, 3 }, { w->height / 2, w->width / 2, 2 },
-		{ is_packed(w) ? oh : 3, is_packed(w) ? ow : oh, is_packed(w) ? 3 : ow } },
-	       sizeof(w->shapes));
-	describe(w, 0, bytes * 8, false, w->planes[0], w->code == RGB ? 3 : 2);
-	describe(w, 1, bytes * 8, false, w->planes[1], 3);
-	describe(w, 2, is_packed(w) ? 8 : 32, !is_packed(w), w->out, 3);
+	if (w->normalised) {
+		memcpy(opts.mean, mean, sizeof(mean));
+		memcpy(opts.std, deviation, sizeof(deviation));
+	}
+	frame.code_space = w->format >= BAYER ? DLBUF_CODE_V4L2 : DLBUF_CODE_DRM;
+	if (dlbuf_prepare_create(NULL, &frame, &opts, &plan) || dlbuf_prepare_get_info(plan, &info))
+		errx(1, "%s: %s", w->name, dlbuf_last_error());
+	if (w->crops == TILES && dlbuf_prepare_tiles(plan, 0, 0, 0, 0, NULL, 0, &n))
+		errx(1, "%s: %s", w->name, dlbuf_last_error());
+	w->images = n;
+	crops = memory(n * sizeof(*crops));
+	w->sources = memory(n * sizeof(*w->sources));
+	w->picture = (struct rect){ info.left, info.top, info.scaled_width, info.scaled_height };
+	if (w->crops == TILES && dlbuf_prepare_tiles(plan, 0, 0, 0, 0, crops, n, &n))
+		errx(1, "%s: %s", w->name, dlbuf_last_error());
+	for (uint32_t i = 0; i < n; i++) {
+		/* Boxes of 80 to 204 x 120 to 244, even, as libyuv's chroma wants them. */
+		if (w->crops > 0)
+			crops[i] = (struct dlbuf_crop){ i % 8 * 200, i / 8 * 100, 80 + i % 32 * 4,
+							120 + i * 7 % 32 * 4 };
+		else if (!w->crops)
+			crops[i] = (struct dlbuf_crop){ 0, 0, w->width, w->height };
+		w->sources[i] = (struct rect){ crops[i].x, crops[i].y, crops[i].width, crops[i].height };
+	}
+	for (int i = 0; i < k->nplanes; i++) {
+		int width = w->width / k->planes[i].sub, values = k->planes[i].values;
+		int height = w->height / (k->in_a_row ? 1 : k->planes[i].sub);
+
+		w->planes[i] = memory((size_t)width * height * values * k->bytes);
+		fill(w->planes[i], width, height, values, w->format == BAYER10 ? 4 : 256, k->bytes);
+		memcpy(shapes[i], (int64_t[]){ height, width, values }, sizeof(int64_t[3]));
+		planes[i] = tensor(w->planes[i], shapes[i], values == 1 ? 2 : 3, kDLUInt, k->bytes);
+	}
+	w->out = memory((size_t)n * w->out_width * w->out_height * 3 * (w->bytes ? 1 : 4));
+	memcpy(shapes[3], w->bytes ? (int64_t[]){ n, w->out_height, w->out_width, 3 } :
+	       (int64_t[]){ n, 3, w->out_height, w->out_width }, sizeof(shapes[3]));
+	image = tensor(w->out, shapes[3], 4, w->bytes ? kDLUInt : kDLFloat, w->bytes ? 1 : 4);
+	for (int c = 0; c < 3; c++) {
+		double full = w->format == BAYER10 ? 1023 : 255;
+
+		w->factor[c] = 1 / full / (w->normalised ? deviation[c] : 1);
+		w->offset[c] = w->normalised ? -mean[c] / deviation[c] : 0;
+	}
 }
 
-static void by_dlbuf(struct work *w)
+static void destroy(struct work *w)
 {
-	DLManagedTensorVersioned *planes[] = { &w->tensors[0], &w->tensors[1] };
-
-	if (dlbuf_prepare_tensors(w->plan, planes, w->code == RGB ? 1 : 2, &w->tensors[2], 0, 0))
-		errx(1, "%s", dlbuf_last_error());
+	dlbuf_prepare_destroy(plan);
+	for (int i = 0; i < 3; i++)
+		free(w->planes[i]);
+	free(w->out);
+	free(w->sources);
+	free(crops);
 }
 
-/* What a compiler makes fast: three rows of bytes to three planes of floats, or of bytes. */
+static bool by_dlbuf(struct work *w)
+{
+	int n = kinds[w->format].nplanes;
+
+	if (w->crops ? dlbuf_prepare_tensor_crops(plan, plane_of, n, crops, w->images, &image, 0, 0, NULL) :
+		       dlbuf_prepare_tensors(plan, plane_of, n, &image, 0, 0))
+		errx(1, "%s: %s", w->name, dlbuf_last_error());
+	return true;
+}
+
+/* ---------------------------------------------------------------- libyuv */
+
+/* What a compiler makes fast: a row of pixels to three rows of floats. */
 static inline __attribute__((always_inline)) void
-to_floats(const uint8_t *restrict rgb, float *restrict r, float *restrict g,
-		      float *restrict b, int n)
+to_floats(const uint8_t *restrict rgb, float *restrict r, float *restrict g, float *restrict b,
+	  int n, const float *factor, const float *offset)
 {
+	const float m[3] = { factor[0], factor[1], factor[2] };
+	const float a[3] = { offset[0], offset[1], offset[2] };
+
 	for (int i = 0; i < n; i++) {
-		r[i] = rgb[i * 3] * (1 / 255.f);
-		g[i] = rgb[i * 3 + 1] * (1 / 255.f);
-		b[i] = rgb[i * 3 + 2] * (1 / 255.f);
+		r[i] = rgb[i * 3] * m[0] + a[0];
+		g[i] = rgb[i * 3 + 1] * m[1] + a[1];
+		b[i] = rgb[i * 3 + 2] * m[2] + a[2];
 	}
 }
 
-static __attribute__((noinline)) void to_floats_here(const uint8_t *rgb, float *r, float *g,
-						     float *b, int n)
-{
-	to_floats(rgb, r, g, b, n);
-}
-
+#define LOOP(name) \
+	static __attribute__((noinline)) void name(const uint8_t *rgb, float *r, float *g, float *b, \
+						   int n, const float *factor, const float *offset) \
+	{ \
+		to_floats(rgb, r, g, b, n, factor, offset); \
+	}
+LOOP(any_loop)
 #ifdef __x86_64__
 __attribute__((target("arch=x86-64-v3")))
+LOOP(avx2_loop)
 #endif
-static __attribute__((noinline)) void to_floats_v3(const uint8_t *rgb, float *r, float *g,
-						   float *b, int n)
+
+static uint8_t *scratch(int i, size_t size)
 {
-	to_floats(rgb, r, g, b, n);
+	static struct {
+		uint8_t *p;
+		size_t size;
+	} kept[8];
+
+	if (kept[i].size < size) {
+		free(kept[i].p);
+		kept[i].p = memory(size);
+		kept[i].size = size;
+	}
+	return kept[i].p;
 }
 
-static void by_libyuv(struct work *w)
+/* A part of the frame as RGB. libyuv calls that RAW, and its YUV is BT.601 of limited range. */
+static void picture_of(const struct work *w, const struct rect *r, uint8_t *rgb, int stride)
 {
-	const int width = w->width, height = w->height, sw = w->scaled_width, sh = w->scaled_height;
-	const int ow = w->opts.width, oh = w->opts.height;
-	const int left = (ow - sw) / 2, top = (oh - sh) / 2;
-	uint8_t *y = w->planes[0], *uv = w->planes[1];
-	float *out = w->out;
+	const int width = r->width, height = r->height, sw = w->picture.width, sh = w->picture.height;
+	const enum FilterMode filter = w->filter ? kFilterBox : kFilterBilinear;
+	const bool same = width == sw && height == sh;
+	const size_t size = (size_t)sw * sh;
+	const uint8_t *p[3];
+	int pitch[3], status = 0;
 
-	if (value_bytes(w) == 2) {
+	for (int i = 0; i < kinds[w->format].nplanes; i++) {
+		const struct kind *k = &kinds[w->format];
+		int sub = k->planes[i].sub, group = k->planes[i].values * k->bytes;
+
+		pitch[i] = w->width / sub * group;
+		p[i] = w->planes[i] + r->y / (k->in_a_row ? 1 : sub) * pitch[i] + r->x / sub * group;
+	}
+	switch (w->format) {
+	case YUYV: {
+		uint8_t *y = scratch(0, (size_t)width * height), *uv = scratch(1, (size_t)width * height);
+
+		status = YUY2ToNV12(p[0], pitch[0], y, width, uv, width, width, height);
+		p[0] = y;
+		p[1] = uv;
+		pitch[0] = pitch[1] = width;
+		goto nv12;
+	}
+	case P010:
 		/* To bytes first: libyuv scales no rows of pairs of 16 bits. */
-		Convert16To8Plane((uint16_t *)y, width, w->narrow[0], width, 256, width, height);
-		Convert16To8Plane((uint16_t *)uv, width, w->narrow[1], width, 256, width, height / 2);
-		y = w->narrow[0];
-		uv = w->narrow[1];
-	}
-	if (NV12Scale(y, width, uv, width, width, height, w->scaled[0], sw, w->scaled[1], sw, sw, sh,
-		      kFilterBilinear))
-		errx(1, "NV12Scale");
-	if (is_packed(w)) {
-		memset(out, 114, (size_t)ow * oh * 3);
-		NV12ToRAW(w->scaled[0], sw, w->scaled[1], sw,
-			  (uint8_t *)out + ((size_t)top * ow + left) * 3, ow * 3, sw, sh);
-		return;
-	}
-	NV12ToRAW(w->scaled[0], sw, w->scaled[1], sw, w->rgb, sw * 3, sw, sh);
-	for (int c = 0; c < 3; c++)
-		for (int row = 0; row < oh; row++)
-			if (row < top || row >= top + sh)
-				for (int x = 0; x < ow; x++)
-					out[((size_t)c * oh + row) * ow + x] = 114 / 255.f;
-	for (int row = 0; row < sh; row++) {
-		float *to = out + (size_t)(top + row) * ow + left;
+		for (int i = 0; i < 2; i++) {
+			uint8_t *to = scratch(i, (size_t)width * height);
 
-		(w->fast ? to_floats_v3 : to_floats_here)(w->rgb + (size_t)row * sw * 3, to, to + (size_t)oh * ow,
-			  to + (size_t)oh * ow * 2, sw);
+			Convert16To8Plane((const uint16_t *)p[i], pitch[i] / 2, to, width, 256, width,
+					  height / (i + 1));
+			p[i] = to;
+			pitch[i] = width;
+		}
+		goto nv12;
+	case NV12: nv12:
+		if (!same) {
+			uint8_t *y = scratch(2, size), *uv = scratch(3, size);
+
+			status = NV12Scale(p[0], pitch[0], p[1], pitch[1], width, height, y, sw, uv, sw, sw,
+					   sh, filter);
+			p[0] = y;
+			p[1] = uv;
+			pitch[0] = pitch[1] = sw;
+		}
+		status |= NV12ToRAW(p[0], pitch[0], p[1], pitch[1], rgb, stride, sw, sh);
+		break;
+	default:
+		if (!same) {
+			uint8_t *to = scratch(2, size * 4);
+
+			status = ARGBScale(p[0], pitch[0], width, height, to, sw * 4, sw, sh, filter);
+			p[0] = to;
+			pitch[0] = sw * 4;
+		}
+		status |= ARGBToRAW(p[0], pitch[0], rgb, stride, sw, sh);
 	}
+	if (status)
+		errx(1, "%s: libyuv failed", w->name);
 }
 
-static uint64_t measure(struct work *w, void (*fn)(struct work *w))
+static void grey(float *to, size_t n)
 {
-	uint64_t times[TRIES];
-	int n = timed ? TRIES : FRAMES;
+	for (size_t i = 0; i < n; i++)
+		to[i] = 114 / 255.f;
+}
 
-	fn(w);
-	for (int i = 0; i < n; i++) {
-		uint64_t t = cpu_time();
+static bool libyuv_and(struct work *w, typeof(any_loop) *loop)
+{
+	const int width = w->out_width, height = w->out_height, top = w->picture.y;
+	const int end = top + w->picture.height, n = w->picture.width;
+	const size_t pixels = (size_t)width * height;
 
+	if (w->format == I420 || w->format >= RGB || w->filter > DLBUF_FILTER_TRIANGLE)
+		return false;
+	for (int i = 0; i < w->images; i++) {
+		if (w->bytes) {
+			uint8_t *out = (uint8_t *)w->out + i * pixels * 3;
+
+			memset(out, 114, (size_t)top * width * 3);
+			memset(out + (size_t)end * width * 3, 114, (size_t)(height - end) * width * 3);
+			picture_of(w, &w->sources[i], out + (size_t)top * width * 3, width * 3);
+			continue;
+		}
+		uint8_t *rgb = scratch(4, pixels * 3);
+		float *out = (float *)w->out + i * pixels * 3;
+
+		picture_of(w, &w->sources[i], rgb, n * 3);
+		for (int c = 0; c < 3; c++) {
+			grey(out + c * pixels, (size_t)top * width);
+			grey(out + c * pixels + (size_t)end * width, (size_t)(height - end) * width);
+		}
+		for (int row = 0; row < w->picture.height; row++) {
+			float *to = out + (size_t)(top + row) * width;
+
+			loop(rgb + (size_t)row * n * 3, to, to + pixels, to + pixels * 2, n, w->factor,
+			     w->offset);
+		}
+	}
+	return true;
+}
+
+static bool by_libyuv(struct work *w)
+{
+	return libyuv_and(w, any_loop);
+}
+
+static bool by_libyuv_avx2(struct work *w)
+{
+#ifdef __x86_64__
+	return __builtin_cpu_supports("avx2") && !w->bytes && libyuv_and(w, avx2_loop);
+#else
+	(void)w;
+	return false;
+#endif
+}
+
+/* ---------------------------------------------------------------- zimg */
+
+static bool by_zimg(struct work *w)
+{
+	static zimg_filter_graph *graph;
+	static const struct work *of;
+	static void *tmp;
+	zimg_image_buffer_const from = { .version = ZIMG_API_VERSION };
+	zimg_image_buffer to = { .version = ZIMG_API_VERSION };
+
+	if (w->format != I420)
+		return false;
+	if (of != w) {
+		zimg_image_format in, out;
+		zimg_graph_builder_params params;
+		size_t size;
+
+		zimg_image_format_default(&in, ZIMG_API_VERSION);
+		zimg_image_format_default(&out, ZIMG_API_VERSION);
+		zimg_graph_builder_params_default(&params, ZIMG_API_VERSION);
+		in.width = w->width;
+		in.height = w->height;
+		in.pixel_type = ZIMG_PIXEL_BYTE;
+		in.subsample_w = in.subsample_h = 1;
+		in.color_family = ZIMG_COLOR_YUV;
+		in.matrix_coefficients = ZIMG_MATRIX_BT470_BG;
+		in.pixel_range = ZIMG_RANGE_LIMITED;
+		out.width = w->out_width;
+		out.height = w->out_height;
+		out.pixel_type = ZIMG_PIXEL_FLOAT;
+		out.color_family = ZIMG_COLOR_RGB;
+		out.matrix_coefficients = ZIMG_MATRIX_RGB;
+		params.resample_filter = w->filter == DLBUF_FILTER_TRIANGLE ? ZIMG_RESIZE_BILINEAR :
+					 w->filter == DLBUF_FILTER_CUBIC ? ZIMG_RESIZE_BICUBIC :
+					 ZIMG_RESIZE_LANCZOS;
+		params.filter_param_a = w->filter == DLBUF_FILTER_CUBIC ? 0 : 3;
+		params.filter_param_b = .5;
+		params.resample_filter_uv = params.resample_filter;
+		params.filter_param_a_uv = params.filter_param_a;
+		params.filter_param_b_uv = params.filter_param_b;
+		params.cpu_type = ZIMG_CPU_AUTO;
+		zimg_filter_graph_free(graph);
+		graph = zimg_filter_graph_build(&in, &out, &params);
+		if (!graph || zimg_filter_graph_get_tmp_size(graph, &size))
+			errx(1, "%s: zimg failed", w->name);
+		free(tmp);
+		tmp = memory(size);
+		of = w;
+	}
+	for (int i = 0; i < 3; i++) {
+		from.plane[i].data = w->planes[i];
+		from.plane[i].stride = w->width / (i ? 2 : 1);
+		from.plane[i].mask = to.plane[i].mask = ZIMG_BUFFER_MAX;
+		to.plane[i].data = (float *)w->out + (size_t)i * w->out_width * w->out_height;
+		to.plane[i].stride = w->out_width * sizeof(float);
+	}
+	if (zimg_filter_graph_process(graph, &from, &to, tmp, NULL, NULL, NULL, NULL))
+		errx(1, "%s: zimg failed", w->name);
+	return true;
+}
+
+/* ---------------------------------------------------------------- figures */
+
+static uint64_t cpu_time(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Instructions so far. */
+static uint64_t counted(void)
+{
+	static int fds[2];
+	uint64_t n;
+
+	if (!fds[1] && pipe2(fds, O_NONBLOCK))
+		err(1, "pipe2");
+	syscall(SYS_getppid, COUNTER, fds[1]);
+	if (read(fds[0], &n, sizeof(n)) != sizeof(n))
+		errx(1, "no plugin counts here: see bench/media/count");
+	return n;
+}
+
+static uint64_t measure(struct work *w, bool (*fn)(struct work *w))
+{
+	uint64_t times[TRIES], sum = 0, t;
+	int n = 0;
+
+	if (!timed) {
+		uint64_t cost = counted();
+
+		cost = counted() - cost;
+		t = counted();
 		fn(w);
-		times[i] = cpu_time() - t;
+		return counted() - t - cost;
 	}
-	return timed ? minimum(times, n) : median(times, n);
+	for (; n < TRIES && (n < LEAST || sum < ENOUGH); sum += times[n++]) {
+		t = cpu_time();
+		fn(w);
+		times[n] = cpu_time() - t;
+	}
+	return minimum(times, n);
 }
 
-static void show(const struct work *w, const char *who, const char *what, uint64_t value)
-{
-	char table[128];
-
-	snprintf(table, sizeof(table), "%s: a model's input of %s", unit, w->table);
-	printf("%-12llu %s (%s)\n", (unsigned long long)value, what, table);
-	record(who, value, table, "%s", what);
-}
-
-/* Measures what a call costs besides its pixels, of which the frame has a few only. */
-struct calls {
-	struct dlbuf_device *dev;
-	struct dlbuf_frame frame;
-	struct dlbuf_prepare_opts opts;
-	struct dlbuf_prepare *plan;
-	DLManagedTensorVersioned *planes[DLBUF_MAX_PLANES], out;
+static const char *const filters[] = {
+	"bilinear", "nearest", "area", "triangle", "cubic", "lanczos3",
 };
 
-static void by_call(struct work *w, void (*fn)(struct calls *c), struct calls *c, const char *who,
-		    const char *what)
+static const char *title(const struct work *w)
 {
-	uint64_t times[FRAMES];
+	static char text[160];
+	int n = snprintf(text, sizeof(text), "%dx%d, %s, %s", w->width, w->height, kinds[w->format].name,
+			 w->crops == TILES ? "tiles to " : w->crops ? "64 crops to " : "to ");
 
-	for (int i = -40; i < FRAMES; i++) {
-		uint64_t t = cpu_time();
+	if (w->letterbox)
+		n += snprintf(text + n, sizeof(text) - n, "%dx%d in ", w->picture.width, w->picture.height);
+	snprintf(text + n, sizeof(text) - n, "%dx%d, %s, %s%s", w->out_width, w->out_height,
+		 filters[w->filter], w->bytes ? "uint8, NHWC" : "float32, NCHW",
+		 w->normalised ? ", mean and std" : "");
+	return text;
+}
 
-		fn(c);
-		t = cpu_time() - t;
-		if (i >= 0)
-			times[i] = t;
+static const struct {
+	const char *name;
+	bool (*fn)(struct work *w);
+} peers[] = {
+	{ "dlbuf", by_dlbuf },
+	{ "libyuv", by_libyuv },
+	{ "libyuv, loop for AVX2", by_libyuv_avx2 },
+	{ "OpenCV", by_opencv },
+	{ "zimg", by_zimg },
+};
+
+/* How far the result is from dlbuf's, of 255, on average. */
+static double difference(const struct work *w, const void *dlbuf, size_t n)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sum += w->bytes ? abs(((uint8_t *)dlbuf)[i] - ((uint8_t *)w->out)[i]) :
+		       fabsf(((float *)dlbuf)[i] - ((float *)w->out)[i]) / w->factor[0];
+	return sum / n * (w->format == BAYER10 ? 255 / 1023. : 1);
+}
+
+static void run(struct work *w)
+{
+	size_t n = (size_t)w->images * w->out_width * w->out_height * 3, bytes = n * (w->bytes ? 1 : 4);
+	void *dlbuf = memory(bytes);
+
+	for (size_t i = 0; i < sizeof(peers) / sizeof(*peers); i++) {
+		if (!peers[i].fn(w))
+			continue;
+		if (!i)
+			memcpy(dlbuf, w->out, bytes);
+		if (difference(w, dlbuf, n) > 4)
+			errx(1, "%s: the result of %s differs by %.1f of 255 on average", w->name,
+			     peers[i].name, difference(w, dlbuf, n));
+		printf("%s\t%s\t%s\t%llu\n", w->name, title(w), peers[i].name,
+		       (unsigned long long)measure(w, peers[i].fn));
+		fflush(stdout);
+		memset(w->out, 0, bytes);
 	}
-	show(w, who, what, median(times, FRAMES));
-}
-
-static void call_tensors(struct calls *c)
-{
-	if (dlbuf_prepare_tensors(c->plan, c->planes, 2, &c->out, 0, 0))
-		errx(1, "%s", dlbuf_last_error());
-}
-
-static void call_frame(struct calls *c)
-{
-	if (dlbuf_prepare_frame(c->plan, &c->frame, &c->out, 0, 0))
-		errx(1, "%s", dlbuf_last_error());
-}
-
-static void call_once(struct calls *c)
-{
-	if (dlbuf_prepare_once(c->dev, &c->frame, &c->opts, &c->out, 0, 0, NULL))
-		errx(1, "%s", dlbuf_last_error());
-}
-
-static void measure_calls(void)
-{
-	static float values[3 * 8 * 8];
-	struct work w = { .table = "16x16, NV12, to 8x8: the calls" };
-	struct calls c = {
-		.frame = { .size = sizeof(c.frame), .width = 16, .height = 16, .code = NV12,
-			   .code_space = DLBUF_CODE_DRM, .nplanes = 2 },
-		.opts = { .size = sizeof(c.opts), .width = 8, .height = 8 },
-		.out = { .version = { DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION },
-			 .dl_tensor = { .data = values, .device = { kDLCPU, 0 }, .ndim = 3,
-					.dtype = { kDLFloat, 32, 1 },
-					.shape = (int64_t[]){ 3, 8, 8 } } },
-	};
-	DLBUF_OPTS(dlbuf_import_opts, import, .access = DLBUF_READ);
-	DLBUF_OPTS(dlbuf_alloc_opts, alloc, .exporter = "udmabuf");
-	uint32_t n = 2;
-	int fd;
-
-	if (dlbuf_device_open("cpu", NULL, &c.dev) || dlbuf_alloc_fd(4096, &alloc, &fd))
-		errx(1, "%s", dlbuf_last_error());
-	for (uint64_t i = 0; i < 2; i++)
-		c.frame.planes[i] = (struct dlbuf_plane){ .fd = fd, .pitch = 16, .offset = i * 256 };
-	if (dlbuf_import_frame(c.dev, &c.frame, &import, c.planes, &n) ||
-	    dlbuf_prepare_create(c.dev, &c.frame, &c.opts, &c.plan))
-		errx(1, "%s", dlbuf_last_error());
-	by_call(&w, call_tensors, &c, "floor", "dlbuf_prepare_tensors(), imported before");
-	by_call(&w, call_frame, &c, "dlbuf", "dlbuf_prepare_frame()");
-	by_call(&w, call_once, &c, "dlbuf", "dlbuf_prepare_once(), of a kind before");
-	while (n--)
-		c.planes[n]->deleter(c.planes[n]);
-	dlbuf_prepare_destroy(c.plan);
-	dlbuf_device_close(c.dev);
-	close(fd);
+	free(dlbuf);
 }
 
 int main(int argc, char **argv)
 {
-#define FITS { .size = sizeof(struct dlbuf_prepare_opts), .width = 640, .height = 640, \
-	       .fit = DLBUF_FIT_LETTERBOX, .pad = { 114, 114, 114 } }
-#define WIDE(which) { .size = sizeof(struct dlbuf_prepare_opts), .width = 640, .height = 640, \
-		      .filter = which }
-	struct work works[] = {
-		{ .table = "1920x1080, NV12, to 640x360 in 640x640, float32, NCHW", .code = NV12,
-		  .width = 1920, .height = 1080, .opts = FITS, .scaled_width = 640, .scaled_height = 360 },
-		{ .table = "1920x1080, NV12, to 608x342, float32, NCHW", .code = NV12,
-		  .width = 1920, .height = 1080, .opts = { .size = sizeof(struct dlbuf_prepare_opts),
-		  .width = 608, .height = 342 }, .scaled_width = 608, .scaled_height = 342 },
-		{ .table = "1920x1080, NV12, to 640x360 in 640x640, uint8, NHWC", .code = NV12,
-		  .width = 1920, .height = 1080, .opts = FITS, .scaled_width = 640, .scaled_height = 360 },
-		{ .table = "3840x2160, P010, to 640x360 in 640x640, float32, NCHW",
-		  .code = CC('P', '0', '1', '0'), .width = 3840, .height = 2160, .opts = FITS,
-		  .scaled_width = 640, .scaled_height = 360 },
-		{ .table = "1920x1080, RGB, to 640x640, triangle, float32, NCHW", .code = RGB,
-		  .width = 1920, .height = 1080, .opts = WIDE(DLBUF_FILTER_TRIANGLE) },
-		{ .table = "1920x1080, RGB, to 640x640, cubic, float32, NCHW", .code = RGB,
-		  .width = 1920, .height = 1080, .opts = WIDE(DLBUF_FILTER_CUBIC) },
-	};
+	bool list = argc > 1 && !strcmp(argv[1], "list"), any = false;
 
-	fix_addresses(argv);
-	timed = argc > 1;
-	unit = timed ? "time" : "cpu";
-	works[2].opts.dtype = (DLDataType){ kDLUInt, 8, 1 };
-	works[2].opts.flags = DLBUF_PREPARE_NHWC;
-	for (size_t i = 0; i < sizeof(works) / sizeof(works[0]); i++) {
-		struct work *w = &works[i];
+	timed = argc > 1 && !strcmp(argv[1], "time");
+	if (argc < 2 || (!list && !timed && strcmp(argv[1], "count")))
+		errx(2, "usage: prepare time|count|list [CASE...]");
+	for (struct work *w = works; w < works + sizeof(works) / sizeof(*works); w++) {
+		bool wanted = argc == 2;
 
+		for (int i = 2; i < argc; i++)
+			wanted |= !fnmatch(argv[i], w->name, 0);
+		if (!wanted)
+			continue;
+		any = true;
 		make(w);
-		if (w->code != RGB)
-			show(w, "hand", is_packed(w) ? "libyuv: scaled, to RGB" :
-			     "libyuv: scaled, to RGB, a loop", measure(w, by_libyuv));
-		w->fast = true;
-		if (w->code != RGB && !is_packed(w))
-			show(w, "hand", "libyuv, the loop for x86-64-v3", measure(w, by_libyuv));
-		show(w, "dlbuf", "dlbuf_prepare_tensors()", measure(w, by_dlbuf));
-		if (!timed)
-			show(w, "dlbuf", "dlbuf_prepare_create(), once", measure(w, make_plan));
-		for (w->opts.threads = 1; timed && w->opts.threads <= 4; w->opts.threads *= 2) {
-			char what[64];
-
-			snprintf(what, sizeof(what), "threads=%u, by the clock", w->opts.threads);
-			make_plan(w);
-			wall = true;
-			show(w, "dlbuf", what, measure(w, by_dlbuf));
-			wall = false;
-		}
-		dlbuf_prepare_destroy(w->plan);
+		if (list)
+			printf("%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", w->name, title(w),
+			       kinds[w->format].name, filters[w->filter], w->width, w->height, w->out_width,
+			       w->out_height, w->bytes, w->picture.height, w->crops);
+		else
+			run(w);
+		destroy(w);
 	}
-	if (!timed)
-		measure_calls();
+	if (!any)
+		errx(1, "no such case; prepare list shows all");
 	return 0;
 }
