@@ -194,8 +194,9 @@ smallest := $(or $(call cc-option,-Oz),-Os) $(call cc-option,-fno-optimize-sibli
 small-code := $(call cc-option,-fno-align-functions -fno-align-jumps \
 	-fno-align-loops -freorder-blocks-algorithm=simple -fno-reorder-blocks-and-partition)
 endif
+byte-kernels := prepare/bytes_avx2 prepare/bytes_neon prepare/bytes_sse41
 hot := system/error system/sys dmabuf/buffer import/cache import/device import/layout access/lease \
-	prepare/kernels prepare/kernels_sse41 prepare/kernels_avx2 tensor/sync tensor/tensor tensor/together frame/format frame/frame
+	prepare/kernels prepare/kernels_avx2 $(byte-kernels) tensor/sync tensor/tensor tensor/together frame/format frame/frame
 $(hot:%=$(O)/lib/%.o): private cold-code :=
 # What calls the kernel or a driver, or runs once for a device, is small. The rest runs for
 # each frame, too.
@@ -204,8 +205,9 @@ $(filter-out $(warm:%=$(O)/lib/%.o),$(patsubst %.c,$(O)/%.o,$(wildcard lib/*/*.c
 	$(if $(filter -O2,$(CFLAGS)),$(smallest))
 # Loops over pixels, which the compiler makes vectors of. No vector is passed to another file, so
 # what passing one depends on does not matter.
-$(patsubst %,$(O)/lib/prepare/kernels%.o,_avx2 _sse41) $(O)/lib/prepare/kernels.o: private size := \
+$(O)/lib/prepare/kernels.o $(O)/lib/prepare/kernels_avx2.o: private size := \
 	$(if $(filter -O2,$(CFLAGS)),-O3) -fno-trapping-math -Wno-psabi
+$(byte-kernels:%=$(O)/lib/%.o): private size := $(if $(filter -O2,$(CFLAGS)),-O3) -Wno-psabi
 tables-$(if $(CONFIG_UNWIND_TABLES),,y) := -fno-unwind-tables -fno-asynchronous-unwind-tables
 assertions-$(if $(CONFIG_DEBUG),,y) := -DNDEBUG
 sanitize-$(CONFIG_SANITIZE_ADDRESS) += -fsanitize=address

@@ -87,34 +87,47 @@ static const struct axis *rows_of(const struct dlbuf_prepare *p, const struct by
 	return &p->y[p->source.components[g->first].fine];
 }
 
-/* Byte of a plane's row where the window of output i begins. */
-static int32_t place(const struct dlbuf_prepare *p, const struct byte_group *g, uint32_t i)
+static enum byte_load find_load(const struct dlbuf_prepare *p, const struct byte_group *g)
 {
 	const struct component *c = &p->source.components[g->first];
-	const struct axis *x = &p->x[c->fine];
-
-	/* Beyond the last output: the last one. */
-	return x->first[i < p->width ? i : p->width - 1] * c->step;
-}
-
-/* How the bytes of 8 outputs are loaded: bytes.h. */
-static uint8_t find_unit(const struct dlbuf_prepare *p, const struct byte_group *g)
-{
-	const struct component *c = &p->source.components[g->first];
-	bool two = p->x[c->fine].taps > 1, windows = true, copied = !two && c->step == 1;
-	uint32_t move = 0, needed;
+	const int32_t *first = p->x[c->fine].first;
+	bool in_order = g->count == 1 && !g->taps && c->step == 1;
+	uint32_t move = 0, unit, window = 0;
 
 	for (uint32_t i = 0; i < g->count; i++)
 		move = g->moves[i] > move ? g->moves[i] : move;
-	needed = move + (two ? c->step : 0) + 1;
-	for (uint32_t i = 0; i < padded(p); i++) {
-		int32_t at = place(p, g, i);
+	unit = move + (g->taps ? c->step : 0) + 1;
+	for (uint32_t i = 0; i < p->width; i++) {
+		uint32_t more = (uint32_t)(first[i] - first[i & ~7u]) * c->step + unit;
 
-		copied &= at == place(p, g, 0) + (int32_t)(i < p->width ? i : p->width - 1);
-		windows &= at - place(p, g, i & ~7u) + needed <= 32;
+		window = more > window ? more : window;
+		in_order &= first[i] - first[0] == (int32_t)i;
 	}
-	return copied && g->count == 1 ? 1 : windows ? 0 : needed <= 2 && g->count == 1 ? 2 :
-	       needed <= 4 && g->count < 3 ? 4 : 8;
+	return in_order ? BYTES_IN_ORDER : window <= 16 ? BYTES_16 : window <= 32 ? BYTES_32 :
+	       window <= 64 && unit > 2 ? BYTES_64 : unit <= 2 && g->count == 1 ? BYTES_OF_2 :
+	       unit <= 4 ? BYTES_OF_4 : BYTES_OF_8;
+}
+
+static void add_group(struct dlbuf_prepare *p, uint32_t first, uint32_t n)
+{
+	const struct component *c = &p->source.components[first];
+	const struct axis *y = &p->y[c->fine];
+	struct byte_group *g = &p->groups[p->ngroups++];
+
+	*g = (struct byte_group){ .plane = c->plane, .first = (uint8_t)first, .count = (uint8_t)n,
+		.begin = c->first, .taps = p->x[c->fine].taps > 1,
+		.kept = y->taps > 1 && y->high - y->low < y->n };
+	for (uint32_t i = 1; i < n; i++)
+		g->begin = c[i].first < g->begin ? c[i].first : g->begin;
+	for (uint32_t i = 0; i < n; i++)
+		g->moves[i] = c[i].first - g->begin;
+	g->load = find_load(p, g);
+	/* The kernels have what formats need often; other groups are divided. */
+	if (n == 1 || (n == 2 && g->load < BYTES_OF_2) || (n == 3 && (g->load == BYTES_OF_4 || g->load == BYTES_OF_8)))
+		return;
+	p->ngroups--;
+	for (uint32_t i = 0; i < n; i++)
+		add_group(p, first + i, 1);
 }
 
 bool prepare_bytes_find(struct dlbuf_prepare *p)
@@ -122,42 +135,25 @@ bool prepare_bytes_find(struct dlbuf_prepare *p)
 	const struct source *s = &p->source;
 
 	p->ngroups = 0;
-	if (!p->kernels->samples || s->sample != SAMPLE_U8 || s->floats || p->store > STORE_I8 ||
+	if (!p->byte_kernels || s->sample != SAMPLE_U8 || s->floats || p->store > STORE_I8 ||
 	    p->opts.flags & DLBUF_PREPARE_EXACT || !find_values(p, &p->byte_values))
 		return false;
-	for (uint32_t i = 0; i < s->ncomponents; i++) {
-		const struct component *c = &s->components[i], *first;
-		struct byte_group *g = p->ngroups ? &p->groups[p->ngroups - 1] : NULL;
-
-		if (p->x[c->fine].taps > 2 || p->y[c->fine].taps > 2) {
-			p->ngroups = 0;
+	for (uint32_t i = 0; i < s->ncomponents; i++)
+		if (p->x[s->components[i].fine].taps > 2 || p->y[s->components[i].fine].taps > 2)
 			return false;
-		}
-		first = g ? &s->components[g->first] : NULL;
-		if (!g || first->plane != c->plane || first->fine != c->fine || first->step != c->step) {
-			g = &p->groups[p->ngroups++];
-			*g = (struct byte_group){ .plane = c->plane, .first = (uint8_t)i };
-		}
-		g->moves[g->count++] = c->first;
-	}
-	for (uint32_t i = 0; i < p->ngroups; i++) {
-		struct byte_group *g = &p->groups[i];
-		const struct axis *y = rows_of(p, g);
-		uint8_t least = g->moves[0];
+	for (uint32_t i = 0, n; i < s->ncomponents; i += n) {
+		const struct component *c = &s->components[i];
 
-		/* A place is that of the first component's byte. */
-		for (uint32_t k = 1; k < g->count; k++)
-			least = g->moves[k] < least ? g->moves[k] : least;
-		for (uint32_t k = 0; k < g->count; k++)
-			g->moves[k] -= least;
-		g->begin = least;
-		g->unit = find_unit(p, g);
-		g->kept = y->taps > 1 && y->high - y->low < y->n;
+		for (n = 1; i + n < s->ncomponents; n++)
+			if (c[n].plane != c->plane || c[n].fine != c->fine || c[n].step != c->step)
+				break;
+		add_group(p, i, n);
 	}
 	/* Chroma is scaled with luma, or kept beside luma that is as it is. */
 	p->direct = p->ngroups == 2 && p->byte_values.kind >= BYTES_YUV && p->groups[1].count == 2 &&
-		(p->groups[1].kept ? p->groups[0].unit == 1 && !p->groups[0].kept :
-		 !p->groups[0].unit && !p->groups[0].kept && !p->groups[1].unit);
+		!p->groups[0].kept &&
+		(p->groups[1].kept ? p->groups[0].load == BYTES_IN_ORDER :
+		 p->groups[0].load == BYTES_32 && p->groups[1].load == BYTES_32);
 	return true;
 }
 
@@ -201,20 +197,28 @@ void prepare_bytes_fill(struct dlbuf_prepare *p)
 		struct byte_group *g = &p->groups[k];
 		const struct component *c = &p->source.components[g->first];
 		const struct axis *x = &p->x[c->fine];
-		uint32_t second = (x->n + 7) & ~7u, right = x->taps > 1 ? c->step : 0;
+		uint32_t second = (x->n + 7) & ~7u, taps = g->taps ? c->step : 0, unit = 2 << (g->load - BYTES_OF_2) % 3;
 		int32_t begin = (int32_t)p->rings[g->plane].begin;
 
 		for (uint32_t i = 0; i < padded(p); i++) {
-			float w = x->taps > 1 ? x->weights[second + (i < p->width ? i : p->width - 1)] : 0;
-			uint32_t at = g->unit ? i % 8 * g->unit :
-				(uint32_t)(place(p, g, i) - place(p, g, i & ~7u));
-			uint8_t *lookups = g->lookups + (g->unit ? i % 16 / 8 * 16 : i / 8 * 16);
+			/* Beyond the last output: the last one. */
+			uint32_t of = i < p->width ? i : p->width - 1, window = i & ~7u;
+			int32_t at = x->first[of] * c->step + g->begin - begin;
+			uint8_t *lookups = g->lookups + i / 8 * 16;
 
-			g->weights[i] = weight_of(w);
-			if (g->unit || i % 8 == 0)
-				g->places[g->unit ? i : i / 8] = place(p, g, i) + g->begin - begin;
+			if (taps)
+				g->weights[i] = weight_of(x->weights[second + of]);
+			if (g->load < BYTES_OF_2) {
+				if (i == window)
+					g->places[i / 8] = at;
+				at -= g->places[i / 8];
+			} else {
+				g->places[i] = at;
+				at = i % 8 * unit;
+				lookups = g->lookups + i % 16 / 8 * 16;
+			}
 			lookups[i % 8] = (uint8_t)at;
-			lookups[i % 8 + 8] = (uint8_t)(at + right);
+			lookups[i % 8 + 8] = (uint8_t)(at + taps);
 		}
 	}
 }
@@ -243,6 +247,8 @@ static struct byte_source find_rows(const struct dlbuf_prepare *p, const struct 
 static void keep_rows(const struct dlbuf_prepare *p, const struct band *b, const struct byte_group *g,
 		      const void *data, int64_t pitch, int64_t row, int16_t weight, struct byte_row in[])
 {
+	struct byte_source one = { .weight_b = 0 };
+
 	for (int k = 0; k < (weight ? 2 : 1); k++) {
 		uint32_t slot = (row + k) % 2;
 		int64_t *number = &b->numbers[g->first * 2 + slot];
@@ -251,8 +257,8 @@ static void keep_rows(const struct dlbuf_prepare *p, const struct band *b, const
 		if (*number == row + k)
 			continue;
 		*number = row + k;
-		p->kernels->samples(&to[g->first], g, padded(p),
-				    prepare_fetch(p, b, g->plane, data, pitch, row + k, row), NULL, 0);
+		one.a = one.b = prepare_fetch(p, b, g->plane, data, pitch, row + k, row);
+		p->byte_kernels->samples(&to[g->first], g, padded(p), &one);
 	}
 	for (uint32_t i = 0; i < g->count; i++) {
 		int16_t *const *kept = b->kept[g->first + i];
@@ -281,7 +287,7 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 			keep_rows(p, b, g, data, pitch, row, from[i].weight_b, &in[g->first]);
 	}
 	if (pixels && p->direct && (p->groups[1].kept ? !from[0].weight_b : 1)) {
-		p->kernels->direct(dst, p->groups, from, &in[1], p->width, v);
+		p->byte_kernels->direct(dst, p->groups, from, &in[1], p->width, v);
 		return;
 	}
 	for (uint32_t i = 0; i < p->ngroups; i++) {
@@ -291,8 +297,7 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 			continue;
 		for (uint32_t k = 0; k < g->count; k++)
 			in[g->first + k] = (struct byte_row){ b->sums[g->first + k], b->sums[g->first + k], 0 };
-		p->kernels->samples(&b->sums[g->first], g, padded(p), from[i].a,
-				    from[i].weight_b ? from[i].b : NULL, from[i].weight_b);
+		p->byte_kernels->samples(&b->sums[g->first], g, padded(p), &from[i]);
 	}
 	for (uint32_t c = 0; c < p->nout; c++)
 		to[c] = plain ? dst + c * channel : (uint8_t *)b->out[c];
@@ -304,7 +309,7 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		in[0] = in[2];
 		in[2] = first;
 	}
-	p->kernels->results(to, in, p->width, v, p->nout, pixels);
+	p->byte_kernels->results(to, in, p->width, v, p->nout, pixels);
 	for (uint32_t c = 0; c < p->nout && !pixels && !plain; c++)
 		for (uint32_t i = 0; i < p->width; i++)
 			dst[c * channel + i * along] = ((const uint8_t *)b->out[c])[i];

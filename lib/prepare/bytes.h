@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The inner loops for bytes that become bytes, in fixed point: rows of samples have 7 bits after
- * the point, weights 15, the matrix 13, and results 5. kernels.h includes it. Processors without
- * the instructions take the loops of floats.
+ * the point, weights 15, the matrix 13, and results 5. A file that defines KERNELS includes it:
+ * for NEON; or for x86 with WIDE, 16 with AVX2 and 8 with SSE4.1.
  */
-#if defined(__aarch64__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#include <string.h>
+
+#include "prepare.h"
+
+#if defined(__aarch64__)
+#include <arm_neon.h>
 #define WIDE 8
-#elif LANES == 8
-#define WIDE 16
+#elif WIDE == 16
 #define X86(name) _mm256_##name
 typedef __m256i vx;
-#elif defined(SSE41)
-#define WIDE 8
+#else
 #define X86(name) _mm_##name
 typedef __m128i vx;
 #endif
 
-#ifdef WIDE
+typedef uint8_t vb __attribute__((vector_size(16), aligned(1)));
 typedef int16_t vs __attribute__((vector_size(WIDE * 2), aligned(2)));
 typedef uint8_t vt __attribute__((vector_size(WIDE * 2), aligned(1)));
 
@@ -34,21 +37,9 @@ typedef uint8_t vt __attribute__((vector_size(WIDE * 2), aligned(1)));
 #define AT_MOST(a, b) ((vs)vminq_s16((int16x8_t)(a), (int16x8_t)(b)))
 /* Vectors of results that are stored at once. */
 #define STEP 2
+#define EACH_STEP(f) f(0) f(1)
 #define RESULTS(x, flip) veorq_u8(vqshrun_high_n_s16(vqshrun_n_s16((int16x8_t)(x)[0], 5), \
 						     (int16x8_t)(x)[1], 5), vdupq_n_u8(flip))
-
-/* Bytes of 8 outputs. A tuple stays in registers that follow each other. */
-struct regs {
-	uint8x16_t one;
-	uint8x16x2_t two;
-	uint8x16x4_t four;
-};
-
-static inline vt lookup(const struct regs *f, int n, vt idx)
-{
-	return n == 1 ? (vt)vqtbl1q_u8(f->one, (uint8x16_t)idx) :
-		n == 2 ? (vt)vqtbl2q_u8(f->two, (uint8x16_t)idx) : (vt)vqtbl4q_u8(f->four, (uint8x16_t)idx);
-}
 
 static inline void store_row(uint8_t *dst, const vs x[STEP], uint8_t flip)
 {
@@ -73,29 +64,10 @@ static inline void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP]
 #define AT_LEAST(a, b) ((vs)X86(max_epi16)((vx)(a), (vx)(b)))
 #define AT_MOST(a, b) ((vs)X86(min_epi16)((vx)(a), (vx)(b)))
 #define STEP 1
+#define EACH_STEP(f) f(0)
 /* Of x and of y, 8 and 8 in each 16 bytes. */
 #define RESULTS(x, y, flip) \
 	((vt)X86(packus_epi16)((vx)((x)[0] >> 5), (vx)((y)[0] >> 5)) ^ (flip))
-
-/* Bytes of WIDE outputs; each 16 of a register are of 8 outputs. */
-struct regs {
-	vt r[4];
-};
-
-/* A byte of an index whose highest bit is set finds 0. */
-static inline vt lookup(const struct regs *f, int n, vt idx)
-{
-	vt found = { 0 };
-
-	if (n == 1)
-		return (vt)X86(shuffle_epi8)((vx)f->r[0], (vx)idx);
-	for (int k = 0; k < n; k++) {
-		vx at = X86(adds_epu8)((vx)(idx - (uint8_t)(16 * k)), X86(set1_epi8)(0x70));
-
-		found |= (vt)X86(shuffle_epi8)((vx)f->r[k], at);
-	}
-	return found;
-}
 
 static inline void store_row(uint8_t *dst, const vs x[STEP], uint8_t flip)
 {
@@ -162,31 +134,65 @@ static inline vb unit_bytes(const uint8_t *row, const int32_t *at, int unit, int
 #undef UNIT
 }
 
+#define IS_WINDOW(load) ((load) < BYTES_OF_2)
+#define UNIT(load) (2 << ((load) - BYTES_OF_2))
+#define NREGS(load) (1 << (load) % 3)
+
+/* For each component the bytes idx + its move of those that are loaded, within each 16. */
+static inline __attribute__((always_inline))
+void find_bytes(vt found[], const uint8_t *row, const int32_t *at, enum byte_load load, vt idx,
+		const uint8_t moves[], int count)
+{
+#define WHERE(c) (count > 1 ? idx + moves[c] : idx)
 #ifdef __aarch64__
-static inline void load_regs(struct regs *f, const uint8_t *row, const int32_t *at, int unit)
-{
-	if (!unit)
-		f->two = vld1q_u8_x2(row + at[0]);
-	else if (unit == 2)
-		f->one = (uint8x16_t)unit_bytes(row, at, unit, 0);
-	for (int k = 0; k < 2 && unit == 4; k++)
-		f->two.val[k] = (uint8x16_t)unit_bytes(row, at, unit, k);
-	for (int k = 0; k < 4 && unit == 8; k++)
-		f->four.val[k] = (uint8x16_t)unit_bytes(row, at, unit, k);
-}
+#define UNITS(n, k) (uint8x16_t)unit_bytes(row, at, n, k)
+#define FIND(lookup, type, ...)							\
+	do {									\
+		const type from = __VA_ARGS__;					\
+		for (int c = 0; c < count; c++)					\
+			found[c] = (vt)lookup(from, (uint8x16_t)WHERE(c));	\
+	} while (0)
+	if (load == BYTES_16)
+		FIND(vqtbl1q_u8, uint8x16_t, vld1q_u8(row + at[0]));
+	else if (load == BYTES_32)
+		FIND(vqtbl2q_u8, uint8x16x2_t, vld1q_u8_x2(row + at[0]));
+	else if (load == BYTES_64)
+		FIND(vqtbl4q_u8, uint8x16x4_t, vld1q_u8_x4(row + at[0]));
+	else if (load == BYTES_OF_2)
+		FIND(vqtbl1q_u8, uint8x16_t, UNITS(2, 0));
+	else if (load == BYTES_OF_4)
+		FIND(vqtbl2q_u8, uint8x16x2_t, { { UNITS(4, 0), UNITS(4, 1) } });
+	else
+		FIND(vqtbl4q_u8, uint8x16x4_t, { { UNITS(8, 0), UNITS(8, 1), UNITS(8, 2), UNITS(8, 3) } });
+#undef UNITS
+#undef FIND
 #else
-static inline void load_regs(struct regs *f, const uint8_t *row, const int32_t *at, int unit)
-{
-#define PART(i) (unit ? unit_bytes(row, at + 8 * (i), unit, k) : *(const vb *)(row + at[i] + 16 * k))
-	for (int k = 0; k < (unit ? unit / 2 : 2); k++)
+#define PART(i) (IS_WINDOW(load) ? *(const vb *)(row + at[i] + 16 * k) : \
+		 unit_bytes(row, at + 8 * (i), UNIT(load), k))
+	vt from[4];
+
+	for (int k = 0; k < NREGS(load); k++)
 #if WIDE == 8
-		f->r[k] = PART(0);
+		from[k] = PART(0);
 #else
-		f->r[k] = (vt)_mm256_set_m128i((__m128i)PART(1), (__m128i)PART(0));
+		from[k] = (vt)_mm256_set_m128i((__m128i)PART(1), (__m128i)PART(0));
 #endif
+	for (int c = 0; c < count; c++) {
+		vt where = WHERE(c);
+
+		found[c] = (vt)X86(shuffle_epi8)((vx)from[0], (vx)where);
+		/* A byte of an index whose highest bit is set finds 0. */
+		for (int k = 0; k < NREGS(load) && NREGS(load) > 1; k++) {
+			vx mine = X86(adds_epu8)((vx)(where - (uint8_t)(16 * k)), X86(set1_epi8)(0x70));
+			vt part = (vt)X86(shuffle_epi8)((vx)from[k], mine);
+
+			found[c] = k ? found[c] | part : part;
+		}
+	}
 #undef PART
-}
 #endif
+#undef WHERE
+}
 
 /* Rows of a plane: two with a weight, or one. */
 struct two_rows {
@@ -196,90 +202,87 @@ struct two_rows {
 
 /* The components of a group at outputs i.. of a row. */
 static inline __attribute__((always_inline))
-void samples_at(vs out[], const struct byte_group *g, size_t i, struct two_rows from, int unit,
-		int count, bool two)
+void samples_at(vs out[], const struct byte_group *g, size_t i, struct two_rows from,
+		enum byte_load load, int count, bool two, bool taps)
 {
-	const int nregs = unit ? unit / 2 : 2;
-	const int32_t *at = g->places + (unit ? i : i / 8);
-	vt idx = *(const vt *)(g->lookups + (unit ? 0 : 2 * i));
-	vs w = vs_load(g->weights + i);
-	struct regs ra, rb;
+	const int32_t *at = g->places + (IS_WINDOW(load) ? i / 8 : i);
+	vt idx = *(const vt *)(g->lookups + (IS_WINDOW(load) ? 2 * i : 0)), a[3], b[3];
 
-	load_regs(&ra, from.a, at, unit);
+	find_bytes(a, from.a, at, load, idx, g->moves, count);
 	if (two)
-		load_regs(&rb, from.b, at, unit);
+		find_bytes(b, from.b, at, load, idx, g->moves, count);
 	for (int c = 0; c < count; c++) {
-		vt which = count > 1 ? idx + g->moves[c] : idx, t = lookup(&ra, nregs, which);
-		vs left = LEFTS(t), right = RIGHTS(t);
+		vs left = LEFTS(a[c]), right;
 
-		if (two) {
-			t = lookup(&rb, nregs, which);
-			left = between_two(left, LEFTS(t), from.weight_b);
-			right = between_two(right, RIGHTS(t), from.weight_b);
+		if (two)
+			left = between_two(left, LEFTS(b[c]), from.weight_b);
+		if (taps) {
+			right = RIGHTS(a[c]);
+			if (two)
+				right = between_two(right, RIGHTS(b[c]), from.weight_b);
+			left = between_two(left, right, vs_load(g->weights + i));
 		}
-		out[c] = between_two(left, right, w);
+		out[c] = left;
 	}
 }
 
 static inline __attribute__((always_inline))
-void samples_of(int16_t *const dst[], const struct byte_group *g, size_t n, const uint8_t *a,
-		const uint8_t *b, int16_t weight_b, int unit, int count, bool two)
+void samples_of(int16_t *const dst[], const struct byte_group *g, size_t n, struct two_rows from,
+		enum byte_load load, int count, bool two, bool taps)
 {
-	const struct two_rows from = { a, b, (vs){ 0 } + weight_b };
+	/* A copy, which no store to a row can change. */
+	const struct byte_group copy = *g;
 
 	for (size_t i = 0; i < n; i += WIDE) {
 		vs out[3];
 
-		samples_at(out, g, i, from, unit, count, two);
+		samples_at(out, &copy, i, from, load, count, two, taps);
 		for (int c = 0; c < count; c++)
 			*(vs *)(dst[c] + i) = out[c];
 	}
 }
 
 /* Outputs that are samples, one after the other. */
-static inline void samples_copied(int16_t *restrict dst, size_t n, const uint8_t *a, const uint8_t *b,
-				  int16_t weight_b)
+static inline void samples_copied(int16_t *restrict dst, size_t n, const struct byte_source *from, size_t at)
 {
-	const vs wb = (vs){ 0 } + weight_b;
-
 	for (size_t i = 0; i < n; i += WIDE) {
-		vs v = WIDENED(a + i);
+		vs v = WIDENED(from->a + at + i);
 
-		if (b)
-			v = between_two(v, WIDENED(b + i), wb);
+		if (from->weight_b)
+			v = between_two(v, WIDENED(from->b + at + i), (vs){ 0 } + from->weight_b);
 		*(vs *)(dst + i) = v;
 	}
 }
 
-static void samples(int16_t *const dst[], const struct byte_group *g, uint32_t n, const uint8_t *a,
-		    const uint8_t *b, int16_t weight_b)
+static void samples(int16_t *const dst[], const struct byte_group *g, uint32_t n,
+		    const struct byte_source *source)
 {
-#define CASE(unit, count)								\
-	if (b)										\
-		samples_of(dst, g, n, a, b, weight_b, unit, count, true);		\
-	else										\
-		samples_of(dst, g, n, a, a, 0, unit, count, false);
-	switch (g->unit) {
-	case 0:
-		if (g->count == 1) {
-			CASE(0, 1)
-		} else if (g->count == 2) {
-			CASE(0, 2)
-		} else {
-			CASE(0, 3)
-		}
+	const struct two_rows from = { source->a, source->b, (vs){ 0 } + source->weight_b };
+
+	/* bytes.c makes no other groups. */
+#define CASE(load, count)								\
+	case (load) * 4 + (count):							\
+		if (source->weight_b)							\
+			samples_of(dst, g, n, from, load, count, true, true);		\
+		else if (g->taps)							\
+			samples_of(dst, g, n, from, load, count, false, true);		\
+		else									\
+			samples_of(dst, g, n, from, load, count, false, false);		\
 		break;
-	case 1:
-		samples_copied(dst[0], n, a + g->places[0], b ? b + g->places[0] : NULL, weight_b);
-		break;
-	case 2:
-		CASE(2, 1)
-		break;
-	case 4:
-		CASE(4, g->count)
-		break;
+	switch ((int)g->load * 4 + g->count) {
+	CASE(BYTES_16, 1)
+	CASE(BYTES_16, 2)
+	CASE(BYTES_32, 1)
+	CASE(BYTES_32, 2)
+	CASE(BYTES_64, 1)
+	CASE(BYTES_64, 2)
+	CASE(BYTES_OF_2, 1)
+	CASE(BYTES_OF_4, 1)
+	CASE(BYTES_OF_4, 3)
+	CASE(BYTES_OF_8, 1)
+	CASE(BYTES_OF_8, 3)
 	default:
-		CASE(8, g->count)
+		samples_copied(dst[0], n, source, g->places[0]);
 	}
 #undef CASE
 }
@@ -350,15 +353,14 @@ void results_of(uint8_t *const dst[], const struct byte_row in[], size_t n,
 	copy.kind = kind;
 	/* The last ones can be those before, once more. */
 	for (size_t i = 0; ; i = i + 2 * AT_ONCE <= n ? i + AT_ONCE : n - AT_ONCE) {
-		vs y[3][STEP];
+		vs y[3][STEP], x[3];
 
-		for (int k = 0; k < STEP; k++) {
-			vs x[3];
-
-			for (int j = 0; j < (kind == BYTES_ONE ? 1 : 3); j++)
-				x[j] = row_at(&from[j], i + k * WIDE, pairs);
-			channels(y, k, x, &copy, nout);
-		}
+#define ONE(k)									\
+		for (int j = 0; j < (kind == BYTES_ONE ? 1 : 3); j++)		\
+			x[j] = row_at(&from[j], i + (k) * WIDE, pairs);		\
+		channels(y, k, x, &copy, nout);
+		EACH_STEP(ONE)
+#undef ONE
 		for (uint32_t c = 0; c < nout && !pixels; c++)
 			store_row(to[c] + i, y[c], copy.flip);
 		if (pixels)
@@ -387,7 +389,7 @@ static void results(uint8_t *const dst[], const struct byte_row in[], uint32_t n
 		CASES(BYTES_ANY, 1, false)
 	case 1:
 		CASES(BYTES_ONE, 1, false)
-	case 2 + BYTES_ANY * 2:
+	default:
 		CASES(BYTES_ANY, 3, false)
 	case 3 + BYTES_ANY * 2:
 		CASES(BYTES_ANY, 3, true)
@@ -403,8 +405,6 @@ static void results(uint8_t *const dst[], const struct byte_row in[], uint32_t n
 		CASES(BYTES_YUV, 3, false)
 	case 3 + BYTES_YUV * 2:
 		CASES(BYTES_YUV, 3, true)
-	case 2 + BYTES_BGR_OF_YUV * 2:
-		CASES(BYTES_BGR_OF_YUV, 3, false)
 	case 3 + BYTES_BGR_OF_YUV * 2:
 		CASES(BYTES_BGR_OF_YUV, 3, true)
 	}
@@ -412,12 +412,32 @@ static void results(uint8_t *const dst[], const struct byte_row in[], uint32_t n
 }
 /*
  * Pixels of NV12 and its like, without rows between: luma as it is and chroma of rows that are
- * kept, or each of one or two rows.
+ * kept, or luma and chroma of one row or two.
  */
+enum direct {
+	SAME,
+	LUMA_OF_ONE,	/* row, and one sample of it */
+	LUMA_OF_TWO,
+};
+
+static inline __attribute__((always_inline))
+void pixels_at(vs x[3], const struct byte_group g[2], const struct byte_row rows[2], const uint8_t *whole,
+	       size_t at, struct two_rows y0, struct two_rows uv, enum direct how)
+{
+	if (how == SAME) {
+		x[0] = WIDENED(whole + at);
+		x[1] = row_at(&rows[0], at, true);
+		x[2] = row_at(&rows[1], at, true);
+		return;
+	}
+	samples_at(&x[0], &g[0], at, y0, BYTES_32, 1, how == LUMA_OF_TWO, how == LUMA_OF_TWO);
+	samples_at(&x[1], &g[1], at, uv, BYTES_32, 2, true, true);
+}
+
 static inline __attribute__((always_inline))
 void direct_of(uint8_t *dst, const struct byte_group g[2], const struct byte_source from[2],
 	       const struct byte_row kept[2], size_t n, const struct byte_values *v, enum byte_kind kind,
-	       bool same, bool two)
+	       enum direct how)
 {
 	const struct byte_group groups[2] = { g[0], g[1] };
 	const struct byte_row rows[2] = { kept[0], kept[1] };
@@ -429,22 +449,13 @@ void direct_of(uint8_t *dst, const struct byte_group g[2], const struct byte_sou
 
 	copy.kind = kind;
 	for (size_t i = 0; i < n; i += AT_ONCE) {
-		vs y[3][STEP];
+		vs y[3][STEP], x[3];
 
-		for (int k = 0; k < STEP; k++) {
-			size_t at = i + k * WIDE;
-			vs x[3];
-
-			if (same) {
-				x[0] = WIDENED(whole + at);
-				x[1] = row_at(&rows[0], at, true);
-				x[2] = row_at(&rows[1], at, true);
-			} else {
-				samples_at(&x[0], &groups[0], at, y0, 0, 1, two);
-				samples_at(&x[1], &groups[1], at, uv, 0, 2, two);
-			}
-			channels(y, k, x, &copy, 3);
-		}
+#define ONE(k)									\
+		pixels_at(x, groups, rows, whole, i + (k) * WIDE, y0, uv, how);	\
+		channels(y, k, x, &copy, 3);
+		EACH_STEP(ONE)
+#undef ONE
 		store_pixels(i + AT_ONCE <= n ? dst + 3 * i : last, y[0], y[1], y[2], copy.flip);
 	}
 	if (n % AT_ONCE)
@@ -454,13 +465,13 @@ void direct_of(uint8_t *dst, const struct byte_group g[2], const struct byte_sou
 static void direct(uint8_t *dst, const struct byte_group g[2], const struct byte_source from[2],
 		   const struct byte_row kept[2], uint32_t n, const struct byte_values *v)
 {
-#define CASES(kind)										\
-	if (kept[0].a)										\
-		direct_of(dst, g, from, kept, n, v, kind, true, true);				\
-	else if (from[0].weight_b || from[1].weight_b)						\
-		direct_of(dst, g, from, kept, n, v, kind, false, true);				\
-	else											\
-		direct_of(dst, g, from, kept, n, v, kind, false, false);
+#define CASES(kind)								\
+	if (kept[0].a)								\
+		direct_of(dst, g, from, kept, n, v, kind, SAME);		\
+	else if (!g[0].taps && !from[0].weight_b)				\
+		direct_of(dst, g, from, kept, n, v, kind, LUMA_OF_ONE);		\
+	else									\
+		direct_of(dst, g, from, kept, n, v, kind, LUMA_OF_TWO);
 	if (v->kind == BYTES_YUV) {
 		CASES(BYTES_YUV)
 	} else {
@@ -469,7 +480,4 @@ static void direct(uint8_t *dst, const struct byte_group g[2], const struct byte
 #undef CASES
 }
 
-#define BYTE_KERNELS , samples, results, direct
-#else
-#define BYTE_KERNELS , NULL, NULL, NULL
-#endif
+const struct byte_kernels KERNELS = { samples, results, direct };

@@ -545,8 +545,6 @@ static void interleave(void *dst, const float *const rows[3], uint32_t n, enum s
 	}
 }
 
-#include "bytes.h"
-
 const struct prepare_kernels KERNELS = {
-	LANES, blend, scale, bilinear, bilinear_words, colours, convert, interleave BYTE_KERNELS
+	LANES, blend, scale, bilinear, bilinear_words, colours, convert, interleave,
 };

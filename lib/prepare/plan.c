@@ -552,7 +552,7 @@ int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_frame *fra
 	p->dev = dev;
 	if (dev)
 		device_ref(dev);
-	p->kernels = prepare_choose();
+	p->kernels = prepare_choose(&p->byte_kernels);
 	ret = plan_init(&f, &o, p);
 	if (!ret && o.threads > 1 && !p->program)
 		ret = prepare_threads_start(o.threads - 1, &p->threads);

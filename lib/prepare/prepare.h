@@ -97,14 +97,26 @@ struct values {
 	float low[3], high[3];	/* the values of 0 and 1, inside the type: none is beyond them */
 };
 
+/* How the bytes of 8 outputs are loaded: so many that follow each other, or so many of each. */
+enum byte_load {
+	BYTES_16,
+	BYTES_32,
+	BYTES_64,
+	BYTES_OF_2,
+	BYTES_OF_4,
+	BYTES_OF_8,
+	BYTES_IN_ORDER,		/* outputs are samples that follow each other */
+};
+
 /* Components of a plane that have one axis: bytes.c. */
 struct byte_group {
-	uint8_t plane, first;
-	uint8_t count, unit;	/* the kernels of bytes.h have these; unit 1: samples in order */
+	uint8_t plane, first, count;
+	enum byte_load load;
+	bool taps;		/* two samples of a row for an output */
 	bool kept;		/* each row is scaled once, and kept for the outputs that need it */
 	uint8_t begin;		/* bytes from a pixel to the first component */
 	uint8_t moves[3];	/* from that to each */
-	int32_t *places;	/* of 8 outputs with unit 0, of each with others */
+	int32_t *places;	/* of 8 outputs, or of each */
 	uint8_t *lookups;	/* of 8 outputs: 16 places of bytes, left then right */
 	int16_t *weights;
 };
@@ -139,6 +151,7 @@ struct byte_values {
 	uint8_t flip;		/* 128: results are signed */
 };
 
+struct byte_kernels;
 struct prepare_kernels;
 struct prepare_threads;
 
@@ -198,6 +211,7 @@ struct dlbuf_prepare {
 	void *scratch;
 	size_t room;			/* its bytes */
 	const struct prepare_kernels *kernels;
+	const struct byte_kernels *byte_kernels;	/* or NULL */
 };
 
 struct buffer_id;
@@ -332,18 +346,19 @@ struct prepare_kernels {
 	/* dst[3 * i + c] = rows[c][i], of the tensor's type. */
 	void (*interleave)(void *dst, const float *const rows[3], uint32_t n, enum store store,
 			   int32_t zero_point);
-	/*
-	 * NULL, or for bytes: rows have room for 16 more. A row of a group's components, of the weighted
-	 * sum of two rows, or with b NULL of one.
-	 */
-	void (*samples)(int16_t *const dst[], const struct byte_group *g, uint32_t n, const uint8_t *a,
-			const uint8_t *b, int16_t weight_b);
+};
+
+/* The same for bytes: rows have room for 16 more, those of a source for 64. */
+struct byte_kernels {
+	/* A row of a group's components. */
+	void (*samples)(int16_t *const dst[], const struct byte_group *g, uint32_t n,
+			const struct byte_source *from);
 	/* Rows of the tensor; pixels: all 3 channels to dst[0], one after the other. */
 	void (*results)(uint8_t *const dst[], const struct byte_row in[], uint32_t n,
 			const struct byte_values *v, uint32_t nout, bool pixels);
 	/*
-	 * Both, for pixels of BYTES_YUV: g[0] is luma, of unit 0, and g[1] both of chroma. Or kept are
-	 * the rows of chroma, and luma has unit 1.
+	 * Both, for pixels of BYTES_YUV and BYTES_BGR_OF_YUV: g[0] is luma and g[1] both of chroma, loaded
+	 * as BYTES_32. Or kept are the rows of chroma, and luma is in order.
 	 */
 	void (*direct)(uint8_t *dst, const struct byte_group g[2], const struct byte_source from[2],
 		       const struct byte_row kept[2], uint32_t n, const struct byte_values *v);
@@ -367,12 +382,15 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		       const void *const planes[], const int64_t pitches[], uint32_t y, uint8_t *dst,
 		       int64_t along, int64_t channel);
 
-/* The code for this processor. */
-const struct prepare_kernels *prepare_choose(void);
+/* The code for this processor; that for bytes may be NULL. */
+const struct prepare_kernels *prepare_choose(const struct byte_kernels **bytes);
 
 extern const struct prepare_kernels prepare_kernels;
 #if defined(__x86_64__)
-extern const struct prepare_kernels prepare_kernels_avx2, prepare_kernels_sse41;
+extern const struct prepare_kernels prepare_kernels_avx2;
+extern const struct byte_kernels byte_kernels_avx2, byte_kernels_sse41;
+#elif defined(__aarch64__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+extern const struct byte_kernels byte_kernels_neon;
 #endif
 
 #endif /* DLBUF_LIB_PREPARE_H */

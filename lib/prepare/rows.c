@@ -10,22 +10,30 @@
 #include "../system/internal.h"
 #include "prepare.h"
 
-const struct prepare_kernels *prepare_choose(void)
+const struct prepare_kernels *prepare_choose(const struct byte_kernels **bytes)
 {
 #if defined(__x86_64__)
 	/* __builtin_cpu_supports() would bring a constructor. */
 	const unsigned int needed = bit_FMA | bit_AVX | bit_OSXSAVE | bit_F16C;
 	unsigned int a, b, c, d, low, high;
 
+	*bytes = NULL;
 	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_SSE4_1))
 		return &prepare_kernels;
+	*bytes = &byte_kernels_sse41;
 	if ((c & needed) != needed)
-		return &prepare_kernels_sse41;
+		return &prepare_kernels;
 	/* The kernel keeps the registers' upper halves. */
 	__asm__ ("xgetbv" : "=a" (low), "=d" (high) : "c" (0));
-	return (low & 6) == 6 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_AVX2 ?
-	       &prepare_kernels_avx2 : &prepare_kernels_sse41;
+	if ((low & 6) != 6 || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2))
+		return &prepare_kernels;
+	*bytes = &byte_kernels_avx2;
+	return &prepare_kernels_avx2;
+#elif defined(__aarch64__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	*bytes = &byte_kernels_neon;
+	return &prepare_kernels;
 #else
+	*bytes = NULL;
 	return &prepare_kernels;
 #endif
 }

@@ -680,7 +680,7 @@ static int compare_image(const struct run *r, const struct dlbuf_prepare_info *i
  * tables. It has threads, sometimes more than rows. out has 3 images.
  */
 static int compare_crops(const struct run *r, const struct scene *s,
-			 const struct prepare_kernels *kernels,
+			 const struct dlbuf_prepare *like,
 			 const struct dlbuf_prepare_info *info, struct plane_tensors *planes,
 			 DLManagedTensorVersioned *out, const char *image, size_t bytes)
 {
@@ -698,7 +698,8 @@ static int compare_crops(const struct run *r, const struct scene *s,
 	o.threads = noise() % 6;
 	if (!CHECK(!dlbuf_prepare_create(NULL, &s->frame, &o, &plan)))
 		return 1;
-	plan->kernels = kernels;
+	plan->kernels = like->kernels;
+	plan->byte_kernels = like->byte_kernels;
 	wrong = !CHECK(!dlbuf_prepare_tensor_crops(plan, planes->list, s->nplanes, crops, 3, out, 0, 0, infos)) ||
 		!CHECK(!memcmp(data, image, bytes) && !memcmp(data + 2 * bytes, image, bytes)) ||
 		!CHECK(!memcmp(&infos[0], info, sizeof(*info)) &&
@@ -710,12 +711,15 @@ static int compare_crops(const struct run *r, const struct scene *s,
 /* Runs it by this processor's code and by that for others. */
 static int compare(const struct run *r, double *worst)
 {
-	const struct prepare_kernels *const others[] = {
-		NULL,
+	const struct {
+		const struct prepare_kernels *kernels;
+		const struct byte_kernels *bytes;
+	} others[] = {
+		{ NULL, NULL },
 #if defined(__x86_64__)
-		__builtin_cpu_supports("sse4.1") ? &prepare_kernels_sse41 : &prepare_kernels,
+		{ &prepare_kernels, __builtin_cpu_supports("sse4.1") ? &byte_kernels_sse41 : NULL },
 #endif
-		&prepare_kernels,
+		{ &prepare_kernels, NULL },
 	};
 	struct dlbuf_prepare_info info = { .size = sizeof(info) };
 	int n = r->l->at[1].plane < 0 ? 1 : 3, wrong = 0;
@@ -748,10 +752,11 @@ static int compare(const struct run *r, double *worst)
 
 	scene_tensors(&s, &planes);
 	for (size_t k = 0; k < ARRAY_SIZE(others) && !wrong; k++) {
-		if (k && plan->kernels == others[k])
+		if (k && plan->kernels == others[k].kernels && plan->byte_kernels == others[k].bytes)
 			continue;
 		if (k) {
-			plan->kernels = others[k];
+			plan->kernels = others[k].kernels;
+			plan->byte_kernels = others[k].bytes;
 			CHECK(!prepare_scratch(plan));
 		}
 		memset(data, 0x5a, 3 * image);
@@ -765,7 +770,7 @@ static int compare(const struct run *r, double *worst)
 			wrong = compare_image(r, &info, components, n, data + image, plan->ngroups, worst);
 		memcpy(first, data + image, image);
 		if (!wrong && r->crops)
-			wrong = compare_crops(r, &s, plan->kernels, &info, &planes, &out, first, image);
+			wrong = compare_crops(r, &s, plan, &info, &planes, &out, first, image);
 	}
 	free(first);
 	free(data);
