@@ -219,6 +219,8 @@ static const struct property {
 	{ "quant-scale", "uint8 and int8: the value is divided by it (0: 1)", DOUBLE,
 	  AT(opts.quant_scale) },
 	{ "zero-point", "uint8 and int8: added to the value", INT, AT(opts.zero_point) },
+	{ "exact", "Bytes on the CPU are within half a unit of the definition, not two thirds", FLAG,
+	  AT(opts.flags), DLBUF_PREPARE_EXACT },
 	{ "threads", "Threads that share the rows of a picture (0: 1), 64 at most", UINT,
 	  AT(opts.threads) },
 	{ "timeout", "Longest wait for a picture in a dma-buf to be complete, in nanoseconds "

@@ -50,11 +50,11 @@ static enum byte_kind kind_of(const struct dlbuf_prepare *p, const struct byte_v
 		p->nout == 3 && same && !m[0][2] && !m[2][1] ? BYTES_BGR_OF_YUV : BYTES_ANY;
 }
 
-/* False: a sum could be beyond 16 bits. */
+/* False: a sum could be beyond 16 bits, or a result too far away (docs/prepare.md). */
 static bool find_values(const struct dlbuf_prepare *p, struct byte_values *v)
 {
 	/* Signed results are computed as unsigned ones, 128 higher. */
-	double up = p->zero_point + (p->store == STORE_I8 ? 128 : 0), least, most;
+	double up = p->zero_point + (p->store == STORE_I8 ? 128 : 0), least, most, error;
 
 	*v = (struct byte_values){ .flip = p->store == STORE_I8 ? 128 : 0 };
 	/* B, G, R of R, G, B: a component a channel again. */
@@ -64,15 +64,19 @@ static bool find_values(const struct dlbuf_prepare *p, struct byte_values *v)
 		const float *m = p->values.matrix[c];
 		double low = p->values.low[c] + up, high = p->values.high[c] + up;
 
+		/* Rounding of the result and of the offset. */
+		error = .5 + 1 / 64.;
 		least = most = m[3] + up;
 		for (uint32_t j = 0; j < p->source.ncomponents; j++) {
 			if (!fixed(m[j], 13, &v->matrix[c][v->reversed ? 2 - j : j]))
 				return false;
 			least += m[j] < 0 ? 255 * m[j] : 0;
 			most += m[j] > 0 ? 255 * m[j] : 0;
+			/* A sample's, by two weights; of the entry, and of the product. */
+			error += (m[j] < 0 ? -m[j] : m[j]) * (4 / 256.) + (m[j] ? 2 / 64. : 0);
 		}
 		/* The half is for rounding. */
-		if (least < -1020 || most > 1020 || !fixed(m[3] + up + .5, 5, &v->offset[c]) ||
+		if (least < -1020 || most > 1020 || error > 2 / 3. || !fixed(m[3] + up + .5, 5, &v->offset[c]) ||
 		    !fixed(low + .5, 5, &v->low[c]) || !fixed(high + .5, 5, &v->high[c]))
 			return false;
 		v->clamps |= low > 0 || high < 255;

@@ -39,7 +39,8 @@ _FILTERS = {"bilinear": 0, "nearest": 1, "area": 2, "triangle": 3, "cubic": 4,
 _CHANNELS = {"rgb": 0, "bgr": 1, "grey": 2}
 _RULES = ({"scaled"}, {"shortest", "longest"}, {"min_pixels", "max_pixels", "multiple"})
 # DLBUF_PREPARE_...
-_NHWC, _TOP_LEFT, _NO_ENLARGE, _FLIP_X, _FLIP_Y, _CUT_ROUND = (1 << i for i in range(6))
+_NHWC, _TOP_LEFT, _NO_ENLARGE, _FLIP_X, _FLIP_Y, _CUT_ROUND, _EXACTLY = (
+    1 << i for i in range(7))
 _FLIPS = {"": 0, "x": _FLIP_X, "y": _FLIP_Y, "xy": _FLIP_X | _FLIP_Y}
 
 Numbers = float | Sequence[float]
@@ -73,7 +74,8 @@ class PrepareOptions(TypedDict, total=False):
     (scale, zero_point) of integers, as in ONNX. A preset's and a file's numbers are
     those of floats: quant= makes integers of them. Without it a preset that has no mean
     and std makes bytes, and others refuse integers; bytes are no int8, which is refused
-    where values of 128 to 255 are possible.
+    where values of 128 to 255 are possible. exact=True: bytes on the CPU are within
+    half a unit of the definition, not two thirds, and take longer.
 
     threads: 1 to 64, which share the rows of a frame on the CPU, with the same result;
     the caller's thread is one of them, and a plan keeps the others. Other devices take
@@ -108,6 +110,7 @@ class PrepareOptions(TypedDict, total=False):
     std: Numbers
     pad: Numbers
     quant: tuple[float, int]
+    exact: bool
     threads: int
 
 
@@ -238,9 +241,11 @@ def _parse(given: dict[str, Any]) -> tuple[Any, ...]:
     flags |= _word("layout", get("layout", "nchw"), {"nchw": 0, "nhwc": _NHWC})
     flags |= _word("anchor", get("anchor", "centre"), {"centre": 0, "top-left": _TOP_LEFT})
     flags |= _word("cut", get("cut", "floor"), {"floor": 0, "round": _CUT_ROUND})
-    if get("enlarge", True) not in (True, False):
-        raise refuse(f"enlarge={get('enlarge')!r} is not True or False")
+    for name in ("enlarge", "exact"):
+        if get(name, True) not in (True, False):
+            raise refuse(f"{name}={get(name)!r} is not True or False")
     flags |= 0 if get("enlarge", True) else _NO_ENLARGE
+    flags |= _EXACTLY if get("exact") else 0
     channels = _word("channels", get("channels", "rgb"), _CHANNELS)
     count = 1 if channels == _CHANNELS["grey"] else 3
 

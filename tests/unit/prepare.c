@@ -708,6 +708,19 @@ static int compare_crops(const struct run *r, const struct scene *s,
 	return wrong;
 }
 
+/* The cases of bytes.h that a plan in fixed point has run. */
+static bool reached_load[BYTES_IN_ORDER + 1][4], reached_kind[BYTES_BGR_OF_YUV + 1][2], reached_direct[2];
+
+static void reach(const struct dlbuf_prepare *p)
+{
+	for (uint32_t i = 0; i < p->ngroups; i++)
+		reached_load[p->groups[i].load][p->groups[i].count] = true;
+	if (p->ngroups)
+		reached_kind[p->byte_values.kind][p->nhwc && p->nout == 3] = true;
+	if (p->ngroups && p->direct)
+		reached_direct[p->groups[1].kept] = true;
+}
+
 /* Runs it by this processor's code and by that for others. */
 static int compare(const struct run *r, double *worst)
 {
@@ -768,6 +781,7 @@ static int compare(const struct run *r, double *worst)
 			wrong += data[i] != 0x5a || data[i + 2 * image] != 0x5a;
 		if (!wrong)
 			wrong = compare_image(r, &info, components, n, data + image, plan->ngroups, worst);
+		reach(plan);
 		memcpy(first, data + image, image);
 		if (!wrong && r->crops)
 			wrong = compare_crops(r, &s, plan, &info, &planes, &out, first, image);
@@ -802,6 +816,57 @@ TEST(formats_and_filters)
 	}
 	ktap_note(NULL, 0, "largest error of float32: %.1e of full scale; of bytes in fixed point: %.3f", worst,
 		  worst_of_bytes);
+}
+
+/* Bytes in fixed point: each way to load samples, each kind of matrix, one sample and two. */
+TEST(bytes)
+{
+	static const struct {
+		uint32_t w, h, ow, oh;
+	} sizes[] = { { 34, 22, 17, 11 }, { 58, 30, 12, 9 }, { 22, 10, 51, 37 }, { 36, 18, 36, 18 },
+		      { 130, 20, 40, 12 }, { 96, 60, 32, 20 }, { 260, 12, 20, 5 }, { 40, 9, 131, 9 } };
+	static const int filters[] = { DLBUF_FILTER_BILINEAR, DLBUF_FILTER_NEAREST, DLBUF_FILTER_AREA };
+	struct dlbuf_prepare *plan;
+	double worst = 0;
+	bool fixed = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++) {
+		for (size_t k = 0; layouts[i].bits == 8 && k < 2 * ARRAY_SIZE(sizes); k++) {
+			for (size_t f = 0; f < ARRAY_SIZE(filters); f++) {
+				uint32_t n = i + k + f, odd = k % 2;
+				struct run r = { &layouts[i], sizes[k / 2].w + odd, sizes[k / 2].h + odd, {
+					.size = sizeof(r.o), .width = sizes[k / 2].ow, .height = sizes[k / 2].oh,
+					.filter = filters[f], .dtype = types[1 + n % 5 / 4],
+					.channels = n % 3, .flags = n / 3 % 2 ? DLBUF_PREPARE_NHWC : 0 }, true };
+
+				r.o.zero_point = r.o.dtype.code == kDLInt ? -128 : 0;
+				/* Sums beyond 16 bits. */
+				if (n % 7 == 0) {
+					r.o.quant_scale = .26;
+					r.o.mean[0] = r.o.mean[1] = r.o.mean[2] = -130;
+				}
+				/* YCgCo */
+				r.o.colour.matrix = k % 3 == 2 ? 9 : 0;
+				state = n;
+				CHECK(!compare(&r, &worst));
+			}
+		}
+	}
+	ktap_note(NULL, 0, "largest error of bytes in fixed point: %.3f", worst_of_bytes);
+	DLBUF_OPTS(dlbuf_frame, frame, .width = 2, .height = 2, .code = CC('G','R','E','Y'), .code_space = V4L2);
+	DLBUF_OPTS(dlbuf_prepare_opts, o, .width = 2, .height = 2, .dtype = types[1]);
+	REQUIRE_OK(dlbuf_prepare_create(NULL, &frame, &o, &plan));
+	fixed = plan->byte_kernels;
+	dlbuf_prepare_destroy(plan);
+	for (int load = 0; load <= BYTES_IN_ORDER; load++)
+		for (int n = 1; n < 4; n++)
+			if (n == 1 || (n == 2 && load < BYTES_OF_2) ||
+			    (n == 3 && (load == BYTES_OF_4 || load == BYTES_OF_8)))
+				CHECK_MSG(reached_load[load][n] == fixed, "load %d of %d components", load, n);
+	for (int kind = 0; kind <= BYTES_BGR_OF_YUV; kind++)
+		for (int pixels = 0; pixels < 2; pixels++)
+			CHECK_MSG(reached_kind[kind][pixels] == fixed, "kind %d, pixels %d", kind, pixels);
+	CHECK_EQ(reached_direct[0] + reached_direct[1], 2 * fixed);
 }
 
 /* Each layout of bit fields and of samples that share bytes. The bits between are noise. */

@@ -763,11 +763,13 @@ TEST(values_by_hand)
 		uint32_t code;
 		struct dlbuf_prepare_opts o;
 	} rows[] = {
-		{ CC('B','G','2','4'), OPTS(.flags = DLBUF_PREPARE_NHWC, .dtype = { kDLUInt, 8, 1 },
+		{ CC('B','G','2','4'), OPTS(.flags = DLBUF_PREPARE_NHWC | DLBUF_PREPARE_EXACT, .dtype = { kDLUInt, 8, 1 },
 					    .quant_scale = 2, .zero_point = 1) },
-		{ CC('V','U','2','4'), OPTS(.flags = DLBUF_PREPARE_NHWC, .dtype = { kDLUInt, 8, 1 },
+		{ CC('V','U','2','4'), OPTS(.flags = DLBUF_PREPARE_NHWC | DLBUF_PREPARE_EXACT, .dtype = { kDLUInt, 8, 1 },
 					    .colour = { .matrix = 1, .range = DLBUF_RANGE_FULL },
 					    .channels = DLBUF_CHANNELS_GREY) },
+		/* A copy, in fixed point, too. */
+		{ CC('B','G','2','4'), OPTS(.flags = DLBUF_PREPARE_NHWC, .dtype = { kDLUInt, 8, 1 }) },
 	};
 	uint8_t pixels[256][3], out[256][3];
 
@@ -778,7 +780,7 @@ TEST(values_by_hand)
 		struct dlbuf_frame f = { .size = sizeof(f), .width = 256, .height = 1,
 			.code = rows[r].code, .code_space = DRM };
 		struct dlbuf_prepare_opts o = rows[r].o;
-		int64_t n = r ? 1 : 3;
+		int64_t n = r == 1 ? 1 : 3;
 		DLManagedTensorVersioned from = {
 			.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
 			.dl_tensor = { .data = pixels, .ndim = 3, .device = { kDLCPU, 0 },
@@ -796,9 +798,10 @@ TEST(values_by_hand)
 			for (int c = 0; c < 3; c++)
 				CHECK_EQ(out[i][c], fmin(nearbyint(pixels[i][c] / 2.) + 1, 255));
 		/* Y, U and V are G, B and R. */
-		for (int i = 0; i < 256 && r; i++)
+		for (int i = 0; i < 256 && r == 1; i++)
 			CHECK(fabs(((uint8_t *)out)[i] - (.299 * pixels[i][2] + .587 * pixels[i][0] +
 							  .114 * pixels[i][1])) < .501);
+		CHECK(r != 2 || !memcmp(out, pixels, sizeof(out)));
 		dlbuf_prepare_destroy(plan);
 	}
 }

@@ -53,6 +53,7 @@ BAD = [
     ("crop=(0, 0)", {"crop": (0, 0)}), ("not inside", {"crop": (9, 0, 9, 3)}),
     ("colour=3", {"colour": 3}), ("colour=(999", {"colour": (999, 0, 0, 0, 0, 0)}),
     ("layout='x'", {"layout": "x"}), ("channels=None", {"channels": None}),
+    ("exact=1.5 is not True or False", {"exact": 1.5}),
     ("anchor='left'", {"anchor": "left"}), ("cut='up'", {"cut": "up"}),
     ("pad=(1, 2, 3) is not one number, for grey", {"fit": "letterbox", "channels": "grey", "pad": (1, 2, 3)}),
     ("index='a'", {"index": "a"}), ("image 1 of", {"index": 1}),
