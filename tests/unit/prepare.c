@@ -842,8 +842,8 @@ TEST(bytes)
 				r.o.zero_point = r.o.dtype.code == kDLInt ? -128 : 0;
 				/* Sums beyond 16 bits. */
 				if (n % 7 == 0) {
-					r.o.quant_scale = .26;
-					r.o.mean[0] = r.o.mean[1] = r.o.mean[2] = -130;
+					r.o.quant_scale = .588;
+					r.o.mean[0] = r.o.mean[1] = r.o.mean[2] = -90;
 				}
 				/* YCgCo */
 				r.o.colour.matrix = k % 3 == 2 ? 9 : 0;
