@@ -29,10 +29,9 @@ static bool fixed(double x, int bits, int16_t *out)
 /* The weight of the second of two, less than 1. */
 static int16_t weight_of(float w)
 {
-	int16_t weight;
+	int32_t weight = (int32_t)(w * 32768 + .5f);
 
-	fixed(w < 32767 / 32768.f ? (double)w : 32767 / 32768., 15, &weight);
-	return weight;
+	return (int16_t)(weight < INT16_MAX ? weight : INT16_MAX);
 }
 
 static enum byte_kind kind_of(const struct dlbuf_prepare *p, const struct byte_values *v)
@@ -153,11 +152,13 @@ bool prepare_bytes_find(struct dlbuf_prepare *p)
 				break;
 		add_group(p, i, n);
 	}
-	/* Chroma is scaled with luma, or kept beside luma that is as it is. */
 	p->direct = p->ngroups == 2 && p->byte_values.kind >= BYTES_YUV && p->groups[1].count == 2 &&
-		!p->groups[0].kept &&
-		(p->groups[1].kept ? p->groups[0].load == BYTES_IN_ORDER :
-		 p->groups[0].load == BYTES_32 && p->groups[1].load == BYTES_32);
+		!p->groups[0].kept && (p->groups[0].load <= BYTES_32 ||
+				       (p->groups[0].load == BYTES_IN_ORDER && p->groups[1].kept)) &&
+		(p->groups[1].load <= BYTES_32 || p->groups[1].kept);
+	for (int i = 0; i < 2 && p->direct; i++)
+		if (p->groups[i].load == BYTES_16 && !p->groups[i].kept)
+			p->groups[i].load = BYTES_32;
 	return true;
 }
 
@@ -278,7 +279,7 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 	const struct byte_values *v = &p->byte_values;
 	bool pixels = p->nout == 3 && channel == 1 && along == 3, plain = along == 1;
 	struct byte_source from[3];
-	struct byte_row in[3] = { { NULL } };
+	struct byte_row in[3] = { { .a = NULL } };
 	uint8_t *to[3];
 
 	for (uint32_t i = 0; i < p->ngroups; i++) {
@@ -290,7 +291,7 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		if (g->kept)
 			keep_rows(p, b, g, data, pitch, row, from[i].weight_b, &in[g->first]);
 	}
-	if (pixels && p->direct && (p->groups[1].kept ? !from[0].weight_b : 1)) {
+	if (pixels && p->direct && (p->groups[0].load != BYTES_IN_ORDER || !from[0].weight_b)) {
 		p->byte_kernels->direct(dst, p->groups, from, &in[1], p->width, v);
 		return;
 	}

@@ -410,13 +410,11 @@ static void results(uint8_t *const dst[], const struct byte_row in[], uint32_t n
 	}
 #undef CASES
 }
-/*
- * Pixels of NV12 and its like, without rows between: luma as it is and chroma of rows that are
- * kept, or luma and chroma of one row or two.
- */
+/* Pixels of NV12 and its like, without rows between. */
 enum direct {
-	SAME,
-	LUMA_OF_ONE,	/* row, and one sample of it */
+	SAME,		/* luma is as it is, chroma in rows that are kept */
+	KEPT,		/* luma is scaled, chroma in rows that are kept */
+	LUMA_OF_ONE,	/* row, and one sample of it; chroma is scaled */
 	LUMA_OF_TWO,
 };
 
@@ -424,14 +422,16 @@ static inline __attribute__((always_inline))
 void pixels_at(vs x[3], const struct byte_group g[2], const struct byte_row rows[2], const uint8_t *whole,
 	       size_t at, struct two_rows y0, struct two_rows uv, enum direct how)
 {
-	if (how == SAME) {
+	if (how == SAME)
 		x[0] = WIDENED(whole + at);
-		x[1] = row_at(&rows[0], at, true);
-		x[2] = row_at(&rows[1], at, true);
+	else
+		samples_at(&x[0], &g[0], at, y0, BYTES_32, 1, how != LUMA_OF_ONE, how != LUMA_OF_ONE);
+	if (how >= LUMA_OF_ONE) {
+		samples_at(&x[1], &g[1], at, uv, BYTES_32, 2, true, true);
 		return;
 	}
-	samples_at(&x[0], &g[0], at, y0, BYTES_32, 1, how == LUMA_OF_TWO, how == LUMA_OF_TWO);
-	samples_at(&x[1], &g[1], at, uv, BYTES_32, 2, true, true);
+	x[1] = row_at(&rows[0], at, true);
+	x[2] = row_at(&rows[1], at, true);
 }
 
 static inline __attribute__((always_inline))
@@ -466,8 +466,10 @@ static void direct(uint8_t *dst, const struct byte_group g[2], const struct byte
 		   const struct byte_row kept[2], uint32_t n, const struct byte_values *v)
 {
 #define CASES(kind)								\
-	if (kept[0].a)								\
+	if (kept[0].a && g[0].load == BYTES_IN_ORDER)				\
 		direct_of(dst, g, from, kept, n, v, kind, SAME);		\
+	else if (kept[0].a)							\
+		direct_of(dst, g, from, kept, n, v, kind, KEPT);		\
 	else if (!g[0].taps && !from[0].weight_b)				\
 		direct_of(dst, g, from, kept, n, v, kind, LUMA_OF_ONE);		\
 	else									\

@@ -358,7 +358,7 @@ struct byte_kernels {
 			const struct byte_values *v, uint32_t nout, bool pixels);
 	/*
 	 * Both, for pixels of BYTES_YUV and BYTES_BGR_OF_YUV: g[0] is luma and g[1] both of chroma, loaded
-	 * as BYTES_32. Or kept are the rows of chroma, and luma is in order.
+	 * as BYTES_32. Or kept are the rows of chroma; then luma can be in order.
 	 */
 	void (*direct)(uint8_t *dst, const struct byte_group g[2], const struct byte_source from[2],
 		       const struct byte_row kept[2], uint32_t n, const struct byte_values *v);
