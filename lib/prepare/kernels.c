@@ -10,6 +10,7 @@
 #include <arm_neon.h>
 #define WINDOW(row, at) ((vi)vld1q_u8((row) + (at)[0]))
 #define SHUFFLE(v, how) ((vi)vqtbl1q_u8((uint8x16_t)(v), vld1q_u8(how)))
+#define SHUFFLE_BYTES(v, how) ((vb)vqtbl1q_u8((uint8x16_t)(v), (uint8x16_t)(how)))
 #endif
 #ifdef __SSE2__
 #include <emmintrin.h>

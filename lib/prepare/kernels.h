@@ -321,6 +321,114 @@ static void bilinear(float *dst, float *dst2, const struct axis *axis, const int
 #undef CASE
 }
 
+/*
+ * Samples of MIPI's groups of `depth` bits, 8 at once: the high bytes, and pairs of bytes with the
+ * low bits, which a product moves to the top.
+ */
+static void unpack(uint16_t *restrict dst, const uint8_t *restrict src, uint32_t n,
+		   uint32_t depth)
+{
+	const uint32_t low = depth - 8, samples = depth == 12 ? 2 : 4, bytes = samples * depth / 8;
+	uint32_t i = 0;
+
+#ifdef SHUFFLE_BYTES
+	static const struct {
+		uint8_t high[16], pairs[16];
+		uint16_t up[8];
+	} tables[3] = {
+#define HIGH(a, b, c, d, e, f, g, h) \
+	{ a, 128, b, 128, c, 128, d, 128, e, 128, f, 128, g, 128, h, 128 }
+#define PAIRS(a, b, c, d, e, f, g, h) \
+	{ a, a + 1, b, b + 1, c, c + 1, d, d + 1, e, e + 1, f, f + 1, g, g + 1, h, h + 1 }
+		{ HIGH(0, 1, 2, 3, 5, 6, 7, 8), PAIRS(4, 4, 4, 4, 9, 9, 9, 9),
+		  { 1 << 14, 1 << 12, 1 << 10, 1 << 8, 1 << 14, 1 << 12, 1 << 10, 1 << 8 } },
+		{ HIGH(0, 1, 3, 4, 6, 7, 9, 10), PAIRS(2, 2, 5, 5, 8, 8, 11, 11),
+		  { 1 << 12, 1 << 8, 1 << 12, 1 << 8, 1 << 12, 1 << 8, 1 << 12, 1 << 8 } },
+		{ HIGH(0, 1, 2, 3, 7, 8, 9, 10), PAIRS(4, 4, 5, 6, 11, 11, 12, 13),
+		  { 1 << 10, 1 << 4, 1 << 6, 1 << 8, 1 << 10, 1 << 4, 1 << 6, 1 << 8 } },
+	};
+	const vb high = *(const vb *)tables[low / 2 - 1].high;
+	const vb pairs = *(const vb *)tables[low / 2 - 1].pairs;
+	const vw up = *(const vw *)tables[low / 2 - 1].up;
+
+	for (; i < n; i += 8, src += depth) {
+		vb v = *(const vb *)src;
+
+		*(vw *)(dst + i) = (vw)SHUFFLE_BYTES(v, high) << low |
+			(vw)SHUFFLE_BYTES(v, pairs) * up >> (16 - low);
+	}
+#endif
+	for (; i < n; i += samples, src += bytes) {
+		uint32_t rest = 0;
+
+		for (uint32_t k = samples; k < bytes; k++)
+			rest |= (uint32_t)src[k] << 8 * (k - samples);
+		for (uint32_t k = 0; k < samples; k++, rest >>= low)
+			dst[i + k] = (uint16_t)(src[k] << low | (rest & ((1u << low) - 1)));
+	}
+}
+
+static void widen(void *restrict dst, const void *restrict src, uint32_t n, const struct source *s)
+{
+	const uint16_t *words = src;
+	const uint8_t *bytes = src;
+	uint16_t *to = dst;
+	float *floats = dst;
+
+	if (s->packed.samples)
+		unpack(to, bytes, n, s->packed.depth);
+	else if (s->sample == SAMPLE_U8)
+		for (uint32_t i = 0; i < n; i++)
+			to[i] = bytes[i];
+	else if (s->rows == SAMPLE_F32)
+		for (uint32_t i = 0; i < n; i++)
+			floats[i] = (float)(words[i] >> s->shift);
+	else
+		/* A sum of four must not wrap. */
+		for (uint32_t i = 0; i < n; i++)
+			to[i] = words[i] >> s->shift < 0x3fff ? words[i] >> s->shift : 0x3fff;
+}
+
+/* In a row of a mosaic every second sample is green: those of the mask are not. */
+#define MOSAIC(name, type, vec, bits)							\
+static inline vec name##_pick(vec a, vec b, bits mask)					\
+{											\
+	return (vec)(((bits)a & mask) | ((bits)b & ~mask));				\
+}											\
+static void name(type *restrict own, type *restrict green, type *restrict other,	\
+		 const void *const rows[3], uint32_t n, bool green_first)		\
+{											\
+	const type *up = rows[0], *at = rows[1], *down = rows[2];			\
+	bits mask;									\
+											\
+	for (size_t k = 0; k < sizeof(mask) / sizeof(mask[0]); k++)			\
+		mask[k] = k % 2 == green_first ? -1 : 0;				\
+	for (size_t i = 0; i < n; i += sizeof(vec) / sizeof(type)) {			\
+		vec here = *(const vec *)(at + i);					\
+		vec sides = *(const vec *)(at + i - 1) + *(const vec *)(at + i + 1);	\
+		vec column = *(const vec *)(up + i) + *(const vec *)(down + i);		\
+		vec corners = *(const vec *)(up + i - 1) + *(const vec *)(up + i + 1) + \
+			*(const vec *)(down + i - 1) + *(const vec *)(down + i + 1);	\
+											\
+		*(vec *)(own + i) = name##_pick(here * 4, sides * 2, mask);		\
+		*(vec *)(green + i) = name##_pick(sides + column, here * 4, mask);	\
+		*(vec *)(other + i) = name##_pick(corners, column * 2, mask);		\
+	}										\
+}
+typedef uint16_t vm __attribute__((vector_size(LANES * 4), aligned(2)));
+typedef int16_t vs __attribute__((vector_size(LANES * 4), aligned(2)));
+MOSAIC(mosaic_words, uint16_t, vm, vs)
+MOSAIC(mosaic_floats, float, vf, vi)
+
+static void mosaic(void *own, void *green, void *other, const void *const rows[3], uint32_t n,
+		   bool green_first, enum sample sample)
+{
+	if (sample == SAMPLE_U16)
+		mosaic_words(own, green, other, rows, n, green_first);
+	else
+		mosaic_floats(own, green, other, rows, n, green_first);
+}
+
 #ifndef CLAMP
 /* NaN becomes low. */
 static inline vf CLAMP(vf x, vf low, vf high)
@@ -546,5 +654,5 @@ static void interleave(void *dst, const float *const rows[3], uint32_t n, enum s
 }
 
 const struct prepare_kernels KERNELS = {
-	LANES, blend, scale, bilinear, bilinear_words, colours, convert, interleave,
+	LANES, blend, scale, bilinear, bilinear_words, widen, mosaic, colours, convert, interleave,
 };

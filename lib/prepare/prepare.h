@@ -49,7 +49,7 @@ struct source {
 	enum sample sample;
 	uint8_t shift;			/* of SAMPLE_U16 */
 	bool mosaic;
-	bool floats;			/* made to rows of floats: mosaics, groups, SAMPLE_F16 */
+	enum sample rows;		/* of the rows that rows.c makes or copies */
 	/*
 	 * Words of which rows.c makes evenly spaced values: bit fields, HSV, signed values. The
 	 * places of the components are among the values that are made.
@@ -108,6 +108,8 @@ struct band {
 	float *weights, *strip, *blended;	/* of a block */
 	float *in[3], *out[3];			/* in: rows of a block; out: a row */
 	void *converted, *fetched;
+	char *wide[3];				/* the last rows of a mosaic, as numbers */
+	int64_t *wide_held;			/* and which they are */
 };
 
 struct dlbuf_prepare {
@@ -131,6 +133,7 @@ struct dlbuf_prepare {
 	/* For each plane: the values that are read, and how many of the last rows are kept. */
 	struct ring {
 		uint32_t begin, n, slots, axis;
+		uint32_t part;		/* of a mosaic: values of a colour; the next one's are behind */
 		size_t bytes;		/* of a row */
 		bool direct;		/* outputs are sums of samples, row by row */
 	} rings[DLBUF_MAX_PLANES];
@@ -274,6 +277,15 @@ struct prepare_kernels {
 	void (*bilinear_words)(float *dst, float *dst2, const struct axis *axis,
 			       const int32_t *places, const uint16_t *a, const uint16_t *b,
 			       float weight_b, uint32_t shift);
+	/* dst = n samples of a row, for a mosaic or of MIPI's groups; whole vectors and groups. */
+	void (*widen)(void *dst, const void *src, uint32_t n, const struct source *s);
+	/*
+	 * Sums of the four nearest samples of each colour, of a mosaic's row and those above and below
+	 * it, which have a column more at both sides. own is the row's own colour beside green. Writes
+	 * up to 15 more.
+	 */
+	void (*mosaic)(void *own, void *green, void *other, const void *const rows[3], uint32_t n,
+		       bool green_first, enum sample sample);
 	/* out[c][i] = matrix[c] * in[i], not beyond low[c] and high[c]; in has nin rows. */
 	void (*colours)(float *const out[], uint32_t nout, const float *const in[], uint32_t nin,
 			uint32_t n, const struct values *to);

@@ -77,7 +77,7 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 	const struct source *s = &p->source;
 	struct ring *r = &p->rings[plane];
 	uint32_t begin = UINT32_MAX, end = 0;
-	bool words = s->sample == SAMPLE_U16, narrow = s->sample <= SAMPLE_U16 && !s->floats;
+	bool words = s->rows == SAMPLE_U16, narrow = s->rows <= SAMPLE_U16;
 
 	for (uint32_t i = 0; i < s->ncomponents; i++) {
 		const struct component *c = &s->components[i];
@@ -95,12 +95,14 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 	}
 	if (!end)
 		return;
+	if (s->packed.samples && !s->mosaic)
+		begin -= begin % s->packed.samples;
 	r->begin = begin;
-	r->n = end - begin;
+	r->part = (end - begin + 15) & ~15u;
+	r->n = s->mosaic ? 3 * r->part : end - begin;
 	r->direct = narrow;
 	r->slots = narrow ? p->y[r->axis].taps : rows_of(&p->y[r->axis], p->kernels->lanes);
-	r->bytes = ((size_t)r->n + PREPARE_STRIP) *
-		(s->floats || s->sample == SAMPLE_F32 ? 4 : value_bytes(s->sample));
+	r->bytes = ((size_t)r->n + PREPARE_STRIP) * value_bytes(s->rows);
 	r->bytes = (r->bytes + 31) & ~(size_t)31;
 	if (!narrow)
 		p->block = p->kernels->lanes;
@@ -140,7 +142,13 @@ static size_t band_init(const struct dlbuf_prepare *p, struct band *b, uintptr_t
 	b->converted = (void *)at;
 	at += row;
 	b->fetched = (void *)at;
-	at += p->source.group.words ? fetched : 0;
+	at += p->source.group.words || p->source.packed.samples ? fetched : 0;
+	b->wide_held = (int64_t *)at;
+	for (uint32_t i = 0; i < 3 && p->source.mosaic; i++) {
+		at += i ? 0 : 32;
+		b->wide[i] = (char *)at;
+		at += p->rings[0].bytes;
+	}
 	for (uint32_t i = 0; i < 3; i++) {
 		b->in[i] = (float *)at;
 		at += p->block * row;
@@ -214,66 +222,64 @@ static uint32_t word_at(const uint8_t *at, uint32_t bytes, bool swapped)
 	return word;
 }
 
-/* Sample x of MIPI's groups. */
-static uint32_t packed_at(const struct source *s, const uint8_t *groups, uint64_t x)
+/* Copies a part of a row that is not made of numbers as they are; the memory may be uncached. */
+static const void *copy(const struct band *b, const void *from, size_t bytes)
 {
-	uint32_t n = s->packed.samples, i = x % n, low = s->packed.depth - 8;
-	const uint8_t *group = groups + x / n * s->packed.bytes;
-	uint32_t rest = word_at(group + n, s->packed.bytes - n, false) >> i * low;
-
-	return (uint32_t)group[i] << low | (rest & ((1u << low) - 1));
+	return memcpy(b->fetched, from, bytes);
 }
 
-/* Row or column j of a mosaic, mirrored at its borders, which keeps the pattern. */
-static int64_t mirror(int64_t j, int64_t n)
-{
-	if (j < 0)
-		return -j;
-	return j < n ? j : 2 * (n - 1) - j;
-}
-
-/* A row of R, G, B from a mosaic: the nearest samples of each colour, in equal parts. */
-static void demosaic(const struct dlbuf_prepare *p, float *dst, const char *data, int64_t pitch,
-		     int64_t row)
+/*
+ * The samples low - 1 to high of a mosaic's row; returns the place of `low`. The picture is mirrored
+ * at its borders, which keeps the pattern.
+ */
+static const char *wide_row(const struct dlbuf_prepare *p, const struct band *b, const char *data,
+			    int64_t pitch, int64_t row)
 {
 	const struct source *s = &p->source;
-	const struct ring *r = &p->rings[0];
-	uint32_t value = value_bytes(s->sample);
+	uint32_t low = p->x[0].low, high = p->x[0].high, each = value_bytes(s->rows);
+	uint32_t begin = low ? low - 1 : 0, end = high < s->width ? high + 1 : high, lead = 0;
+	char *dst = b->wide[row % 3], *at;
 
-	for (uint32_t i = 0; i < r->n / 3; i++) {
-		int64_t x = r->begin / 3 + i;
-		float sum[3] = { 0 }, count[3] = { 0 };
-		char here = s->pattern[row % 2 * 2 + x % 2];
+	if (s->packed.samples)
+		lead = (s->packed.skip + begin) % s->packed.samples;
+	at = dst + (8 + lead + low - begin) * each;
+	if (b->wide_held[row % 3] == row)
+		return at;
+	b->wide_held[row % 3] = row;
+	data += row * pitch;
+	if (s->packed.samples) {
+		uint32_t groups = (lead + end - begin + s->packed.samples - 1) / s->packed.samples;
 
-		/* Neighbours at a side are nearer than those at a corner. */
-		for (int pass = 0; pass < 3; pass++) {
-			for (int dy = -1; dy <= 1; dy++) {
-				for (int dx = -1; dx <= 1; dx++) {
-					int64_t my = mirror(row + dy, s->height);
-					int64_t mx = mirror(x + dx, s->width);
-					char which = s->pattern[(row + dy + 2) % 2 * 2 + (x + dx + 2) % 2];
-					int c = which == 'R' ? 0 : which == 'G' ? 1 : 2;
-					const char *at = data + my * pitch + mx * value;
-					uint16_t v;
-
-					if ((dx != 0) + (dy != 0) != pass || (pass && which == here) ||
-					    (pass == 2 && which == 'G'))
-						continue;
-					if (s->packed.samples)
-						v = packed_at(s, (const uint8_t *)data + my * pitch,
-							      s->packed.skip + mx);
-					else if (value == 1)
-						v = *(const uint8_t *)at;
-					else
-						memcpy(&v, at, 2);
-					sum[c] += v >> s->shift;
-					count[c]++;
-				}
-			}
-		}
-		for (int c = 0; c < 3; c++)
-			dst[i * 3 + c] = count[c] ? sum[c] / count[c] : 0;
+		data += (size_t)((s->packed.skip + begin) / s->packed.samples) * s->packed.bytes;
+		data = copy(b, data, (size_t)groups * s->packed.bytes);
+	} else {
+		data += (size_t)begin * value_bytes(s->sample);
 	}
+	p->kernels->widen(dst + 8 * each, data, lead + end - begin, s);
+	if (!low)
+		memcpy(at - each, at + each, each);
+	at += (size_t)(high - low) * each;
+	if (high == s->width)
+		memcpy(at, at - 2 * each, each);
+	return at - (size_t)(high - low) * each;
+}
+
+/* A row of sums for each of R, G and B from a mosaic. */
+static void demosaic(const struct dlbuf_prepare *p, const struct band *b, char *dst,
+		     const char *data, int64_t pitch, int64_t row)
+{
+	const struct source *s = &p->source;
+	const char *cell = s->pattern + row % 2 * 2;
+	bool green_first = cell[p->x[0].low % 2] == 'G';
+	bool red = cell[0] == 'R' || cell[1] == 'R';
+	size_t part = (size_t)p->rings[0].part * value_bytes(s->rows);
+	const void *rows[3];
+
+	rows[0] = wide_row(p, b, data, pitch, row ? row - 1 : 1);
+	rows[1] = wide_row(p, b, data, pitch, row);
+	rows[2] = wide_row(p, b, data, pitch, row + 1 < s->height ? row + 1 : row - 1);
+	p->kernels->mosaic(dst + (red ? 0 : 2) * part, dst + part, dst + (red ? 2 : 0) * part, rows,
+			   p->x[0].high - p->x[0].low, green_first, s->rows);
 }
 
 /* H, S and V of 8 bits to R, G and B of 0 to 255. */
@@ -303,7 +309,7 @@ static void unpack(const struct dlbuf_prepare *p, uint32_t plane, float *dst,
 
 	for (const struct component *c = s->components; c < s->components + s->ncomponents; c++) {
 		uint32_t mask = (1u << c->depth) - 1, flip = s->group.negative ? mask / 2 + 1 : 0;
-		int64_t at = c->first + (int64_t)first * s->group.values - s->packed.skip - r->begin;
+		int64_t at = c->first + (int64_t)first * s->group.values - r->begin;
 
 		for (uint32_t i = 0; i < n * c->count && c->plane == plane; i++, at += c->step) {
 			const uint8_t *word = groups + (i / c->count * s->group.words +
@@ -311,8 +317,7 @@ static void unpack(const struct dlbuf_prepare *p, uint32_t plane, float *dst,
 
 			if (at < 0 || at >= r->n)
 				continue;
-			dst[at] = (float)(s->packed.samples ? packed_at(s, groups, i) :
-					  (word_at(word, bytes, s->group.swapped) >> c->shift & mask) ^ flip);
+			dst[at] = (float)((word_at(word, bytes, s->group.swapped) >> c->shift & mask) ^ flip);
 		}
 	}
 	if (s->group.turn)
@@ -372,14 +377,21 @@ static const void *fetch(const struct dlbuf_prepare *p, const struct band *b, ui
 	held[slot] = row;
 	dst = b->rows[plane] + slot * r->bytes;
 	if (p->source.mosaic) {
-		demosaic(p, (float *)dst, data, pitch, row);
+		demosaic(p, b, dst, data, pitch, row);
+	} else if (p->source.packed.samples) {
+		uint32_t samples = p->source.packed.samples;
+		size_t bytes = p->source.packed.bytes;
+
+		from = (const char *)data + row * pitch + r->begin / samples * bytes;
+		from = copy(b, from, (r->n + samples - 1) / samples * bytes);
+		p->kernels->widen(dst, from, r->n, &p->source);
 	} else if (p->source.group.words) {
-		uint32_t values = p->source.group.values, begin = r->begin + p->source.packed.skip;
-		uint32_t first = begin / values, n = (begin + r->n + values - 1) / values - first;
+		uint32_t values = p->source.group.values;
+		uint32_t first = r->begin / values, n = (r->begin + r->n + values - 1) / values - first;
 		size_t bytes = (size_t)p->source.group.words * p->source.group.bytes;
 
-		memcpy(b->fetched, (const char *)data + row * pitch + first * bytes, n * bytes);
-		unpack(p, plane, (float *)dst, b->fetched, first, n);
+		from = (const char *)data + row * pitch + first * bytes;
+		unpack(p, plane, (float *)dst, copy(b, from, n * bytes), first, n);
 	} else if (p->source.sample == SAMPLE_F16) {
 		halves((float *)dst, (const uint16_t *)(const void *)from, r->n);
 	} else {
@@ -388,6 +400,21 @@ static const void *fetch(const struct dlbuf_prepare *p, const struct band *b, ui
 	if (p->source.sample >= SAMPLE_F16)
 		make_finite((float *)dst, r->n);
 	return dst;
+}
+
+/* Where sample 0 of component i is in a row of its plane's ring. */
+static int64_t origin(const struct dlbuf_prepare *p, uint32_t i)
+{
+	const struct component *c = &p->source.components[i];
+	const struct ring *r = &p->rings[c->plane];
+
+	return (int64_t)c->first + (p->source.mosaic ? i * r->part : 0) - r->begin;
+}
+
+/* Rows that rows.c makes have been shifted. */
+static uint32_t row_shift(const struct source *s)
+{
+	return s->mosaic ? 0 : s->shift;
 }
 
 /* The components of one plane, for n output rows from y on, which are at most a block. */
@@ -403,7 +430,7 @@ static void block_rows(const struct dlbuf_prepare *p, const struct band *b, uint
 	struct block block = {
 		.rows = b->window, .taps = axis->taps, .weights = b->weights,
 		.step = (axis->taps + 7) & ~(size_t)7, .strip = b->strip,
-		.sample = s->floats ? SAMPLE_F32 : s->sample, .shift = s->shift,
+		.sample = s->rows, .shift = row_shift(s),
 	};
 
 	for (uint32_t j = 0; j < p->block; j++) {
@@ -433,8 +460,7 @@ static void block_rows(const struct dlbuf_prepare *p, const struct band *b, uint
 	p->kernels->blend(b->blended, r->n, &block);
 	for (uint32_t i = 0; i < s->ncomponents; i++) {
 		const struct component *c = &s->components[i];
-		const float *values = b->blended +
-			((int64_t)c->first - r->begin) * p->kernels->lanes;
+		const float *values = b->blended + origin(p, i) * p->kernels->lanes;
 
 		if (c->plane == plane)
 			p->kernels->scale(b->in[i], p->row, &p->x[c->fine], p->places[i],
@@ -467,17 +493,18 @@ static void direct_row(const struct dlbuf_prepare *p, const struct band *b, uint
 		const struct component *c = &s->components[i];
 		const struct axis *x = &p->x[c->fine];
 		bool pair = paired(s, i), swapped = pair && c[1].first < c->first;
-		int64_t at = ((int64_t)c->first - r->begin - swapped) * value_bytes(s->sample);
+		int64_t at = (origin(p, i) - swapped) * value_bytes(s->rows);
 		float *dst = b->in[i + swapped] + to, *dst2 = pair ? b->in[i + !swapped] + to : NULL;
 		const void *two[2] = { rows[0] + at, rows[1] ? rows[1] + at : NULL };
 
 		if (c->plane != plane)
 			continue;
-		if (s->sample == SAMPLE_U8)
+		if (s->rows == SAMPLE_U8)
 			k->bilinear(dst, dst2, x, p->places[i], p->shuffles[i], two[0], two[1], below,
 				    c->step);
 		else
-			k->bilinear_words(dst, dst2, x, p->places[i], two[0], two[1], below, s->shift);
+			k->bilinear_words(dst, dst2, x, p->places[i], two[0], two[1], below,
+					  row_shift(s));
 		i += pair;
 	}
 }
@@ -600,6 +627,8 @@ static void band_run(const void *data, uint32_t index)
 	for (uint32_t i = 0; i < p->source.nplanes; i++)
 		for (uint32_t j = 0; j < p->rings[i].slots; j++)
 			b->held[i][j] = -1;
+	for (uint32_t i = 0; i < 3 && p->source.mosaic; i++)
+		b->wide_held[i] = -1;
 	fill(p, b, image, 0, 0, p->info.width, y0);
 	fill(p, b, image, 0, y0 + h, p->info.width, p->info.height - y0 - h);
 	fill(p, b, image, 0, y0, x0, h);
