@@ -96,6 +96,25 @@ static void find_places(struct source *s)
 	s->rows = SAMPLE_F32;
 }
 
+/* Whether samples are bits of words of 2 or 4 bytes, which kernels do not take as they are. */
+static void find_split(struct source *s)
+{
+	const bool big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < s->ncomponents; i++) {
+		const struct component *c = &s->components[i];
+
+		most = c->depth > most ? c->depth : most;
+		if (!s->group.words)
+			s->split |= s->sample == SAMPLE_U8 && c->step > 3;
+	}
+	if (s->group.words == 1 && s->group.bytes > 1 && !s->group.turn && s->group.swapped == big) {
+		s->split = true;
+		s->rows = most > 8 ? SAMPLE_U16 : SAMPLE_U8;
+	}
+}
+
 /* Formats of one value that is a brightness, or is shown as one: depth, touch, infrared. */
 static bool one_value(const struct source *s, const char *letters, uint32_t n)
 {
@@ -244,6 +263,7 @@ static int find_mosaic(const struct format *f, const char *letters, const struct
 		s->components[i] = (struct component){ .step = 1, .hsub = 1, .vsub = 1,
 			.depth = s->packed.samples ? s->packed.depth : f->depth };
 	s->ncomponents = 3;
+	s->split = true;
 	/* Sums of four samples of 14 bits have 16 bits. */
 	s->rows = s->components[0].depth <= 14 ? SAMPLE_U16 : SAMPLE_F32;
 	return 0;
@@ -302,6 +322,7 @@ int prepare_source(const struct dlbuf_frame *frame, const struct dlbuf_colour *c
 		ret = find_component(f, *c, s);
 	if (!ret && s->group.words)
 		find_places(s);
+	find_split(s);
 	return ret ? ret : find_matrix(code, limited, yuv, s);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The inner loops, in GNU C's vector extensions. A file that defines LANES and KERNELS
- * includes it; GATHER_BYTES and GATHER_WORDS may be the processor's own. The compiler makes vectors
- * of the plain loops by itself (-O3).
+ * includes it. The compiler makes vectors of the plain loops by itself (-O3). AVX2's gathers are not
+ * used: they are fewer instructions, and take more time.
  */
 #include <string.h>
 
@@ -20,7 +20,6 @@ static inline vf vf_load(const float *p)
 	return *(const vf *)p;
 }
 
-#ifndef GATHER_BYTES
 /* Four bytes of a place; the first is the lowest. */
 static inline int32_t word_at(const uint8_t *at)
 {
@@ -30,24 +29,33 @@ static inline int32_t word_at(const uint8_t *at)
 	return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? word : (int32_t)__builtin_bswap32(word);
 }
 
-static inline vi GATHER_BYTES(const uint8_t *row, const int32_t *at)
+#if LANES == 8
+#define FROM(load, row, at)							\
+	{ load(row + at[0]), load(row + at[1]), load(row + at[2]), load(row + at[3]),	\
+	  load(row + at[4]), load(row + at[5]), load(row + at[6]), load(row + at[7]) }
+#else
+#define FROM(load, row, at)							\
+	{ load(row + at[0]), load(row + at[1]), load(row + at[2]), load(row + at[3]) }
+#endif
+
+static inline vi gather_bytes(const uint8_t *row, const int32_t *at)
 {
-	return (vi){ word_at(row + at[0]), word_at(row + at[1]), word_at(row + at[2]),
-		     word_at(row + at[3]) };
+	return (vi)FROM(word_at, row, at);
 }
 
 /* Two words of a place; the first is the lower half. */
 static inline int32_t words_at(const uint16_t *at)
 {
-	return (int32_t)(at[0] | (uint32_t)at[1] << 16);
+	uint32_t words;
+
+	memcpy(&words, at, 4);
+	return (int32_t)(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? words : words << 16 | words >> 16);
 }
 
-static inline vi GATHER_WORDS(const uint16_t *row, const int32_t *at)
+static inline vi gather_words(const uint16_t *row, const int32_t *at)
 {
-	return (vi){ words_at(row + at[0]), words_at(row + at[1]), words_at(row + at[2]),
-		     words_at(row + at[3]) };
+	return (vi)FROM(words_at, row, at);
 }
-#endif
 
 /* Stores vectors s0, s1 ... as columns: value i of vector j to dst[i * to + j]. */
 #if LANES == 8
@@ -182,23 +190,24 @@ static void scale(float *restrict dst, size_t to, const struct axis *axis, const
  */
 struct places {
 	const int32_t *at;
-	const uint8_t *how;	/* or NULL; the next byte's table is `stride` behind */
+	bool shuffled;
+	const uint8_t *how;	/* the next byte's table is `stride` behind */
 	size_t stride;
 };
 
 static inline vi bytes_at(const uint8_t *row, struct places p)
 {
 #ifdef WINDOW
-	if (p.how)
+	if (p.shuffled)
 		return WINDOW(row, p.at);
 #endif
-	return GATHER_BYTES(row, p.at);
+	return gather_bytes(row, p.at);
 }
 
 static inline vf byte_of(vi bytes, int n, struct places p)
 {
 #ifdef SHUFFLE
-	if (p.how)
+	if (p.shuffled)
 		return __builtin_convertvector(SHUFFLE(bytes, p.how + n * p.stride), vf);
 #endif
 	(void)p;
@@ -215,14 +224,15 @@ static inline vf across(vi bytes, struct places p, int at, int step, vf weight, 
 
 static inline void bilinear_of(float *restrict dst, float *restrict dst2, const struct axis *axis,
 			       const int32_t *places, const uint8_t *shuffles, const uint8_t *a,
-			       const uint8_t *b, float weight_b, int32_t step, bool two_taps,
-			       bool two_rows, bool pair)
+			       const uint8_t *b, float weight_b, int32_t step, bool shuffled,
+			       bool two_taps, bool two_rows, bool pair)
 {
 	size_t padded = (axis->n + 7) & ~7u;
 	const float *second = axis->weights + (two_taps ? padded : 0);
 
 	for (size_t i = 0; i < padded; i += LANES) {
-		const struct places p = { places + i, shuffles ? shuffles + 4 * i : NULL, 4 * padded };
+		const struct places p = { places + i, shuffled, shuffles + (shuffled ? 4 * i : 0),
+			4 * padded };
 		vi bytes = bytes_at(a, p);
 		vf w = vf_load(second + i), v = across(bytes, p, 0, step, w, two_taps), v2 = v;
 
@@ -246,17 +256,17 @@ struct two {
 };
 
 static inline struct two words_across(const uint16_t *row, const int32_t *places, uint32_t shift,
-				      vf weight, bool two_taps, bool pair)
+				      vf weight, bool two_taps, uint32_t step)
 {
 	const int32_t mask = 0xffff >> shift;
-	vi word = GATHER_WORDS(row, places);
+	vi word = gather_words(row, places);
 	struct two t = { __builtin_convertvector(word >> shift & mask, vf),
 			 __builtin_convertvector(word >> (16 + shift) & mask, vf) };
 
-	if (two_taps && !pair) {
+	if (two_taps && step == 1) {
 		t.v += (t.v2 - t.v) * weight;
 	} else if (two_taps) {
-		word = GATHER_WORDS(row + 2, places);
+		word = gather_words(row + step, places);
 		t.v += (__builtin_convertvector(word >> shift & mask, vf) - t.v) * weight;
 		t.v2 += (__builtin_convertvector(word >> (16 + shift) & mask, vf) - t.v2) * weight;
 	}
@@ -265,17 +275,18 @@ static inline struct two words_across(const uint16_t *row, const int32_t *places
 
 static inline void words_of(float *restrict dst, float *restrict dst2, const struct axis *axis,
 			    const int32_t *places, const uint16_t *a, const uint16_t *b,
-			    float weight_b, uint32_t shift, bool two_taps, bool two_rows, bool pair)
+			    float weight_b, uint32_t shift, bool two_taps, bool two_rows, bool pair,
+			    uint32_t step)
 {
 	size_t padded = (axis->n + 7) & ~7u;
 	const float *second = axis->weights + (two_taps ? padded : 0);
 
 	for (size_t i = 0; i < padded; i += LANES) {
 		vf w = vf_load(second + i);
-		struct two t = words_across(a, places + i, shift, w, two_taps, pair), u;
+		struct two t = words_across(a, places + i, shift, w, two_taps, step), u;
 
 		if (two_rows) {
-			u = words_across(b, places + i, shift, w, two_taps, pair);
+			u = words_across(b, places + i, shift, w, two_taps, step);
 			t.v += (u.v - t.v) * weight_b;
 			t.v2 += (u.v2 - t.v2) * weight_b;
 		}
@@ -286,38 +297,47 @@ static inline void words_of(float *restrict dst, float *restrict dst2, const str
 }
 
 static void bilinear_words(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
-			   const uint16_t *a, const uint16_t *b, float weight_b, uint32_t shift)
+			   const uint16_t *a, const uint16_t *b, float weight_b, uint32_t shift,
+			   uint32_t step)
 {
-	bool taps = axis->taps > 1;
-
-	if (dst2 && b && taps)
-		words_of(dst, dst2, axis, places, a, b, weight_b, shift, true, true, true);
-	else if (dst2)
-		words_of(dst, dst2, axis, places, a, b ? b : a, weight_b, shift, taps, true, true);
-	else if (b && taps)
-		words_of(dst, NULL, axis, places, a, b, weight_b, shift, true, true, false);
-	else
-		words_of(dst, NULL, axis, places, a, b ? b : a, weight_b, shift, taps, true, false);
+#define CASE(taps, rows, kind, pair, step_)						\
+	case (taps) * 8 + (rows) * 4 + (kind):						\
+		words_of(dst, dst2, axis, places, a, b, weight_b, shift, taps, rows, pair, step_); \
+		break;
+#define CASES(taps, rows)								\
+	CASE(taps, rows, 0, false, 1)							\
+	CASE(taps, rows, 1, false, step)						\
+	CASE(taps, rows, 2, true, 2)
+	switch ((axis->taps > 1) * 8 + !!b * 4 + (dst2 ? 2 : step > 1)) {
+	CASES(0, 0)
+	CASES(0, 1)
+	CASES(1, 0)
+	CASES(1, 1)
+	}
+#undef CASES
+#undef CASE
 }
 
 static void bilinear(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
 		     const uint8_t *shuffles, const uint8_t *a, const uint8_t *b, float weight_b, int32_t step)
 {
-#define CASE(taps, rows, pair, step_)							\
-	case (taps) * 4 + (rows) * 2 + (pair):						\
+#define CASE(shuffled, taps, rows, pair, step_)						\
+	case (shuffled) * 8 + (taps) * 4 + (rows) * 2 + (pair):				\
 		bilinear_of(dst, dst2, axis, places, shuffles, a, b, weight_b, step_,	\
-			    taps, rows, pair);						\
+			    shuffled, taps, rows, pair);				\
 		break;
-	switch ((axis->taps > 1) * 4 + !!b * 2 + !!dst2) {
-	CASE(0, 0, 0, step)
-	CASE(0, 0, 1, 2)
-	CASE(0, 1, 0, step)
-	CASE(0, 1, 1, 2)
-	CASE(1, 0, 0, step)
-	CASE(1, 0, 1, 2)
-	CASE(1, 1, 0, step)
-	CASE(1, 1, 1, 2)
+#define CASES(taps, rows)								\
+	CASE(0, taps, rows, 0, step)							\
+	CASE(0, taps, rows, 1, 2)							\
+	CASE(1, taps, rows, 0, step)							\
+	CASE(1, taps, rows, 1, 2)
+	switch (!!shuffles * 8 + (axis->taps > 1) * 4 + !!b * 2 + !!dst2) {
+	CASES(0, 0)
+	CASES(0, 1)
+	CASES(1, 0)
+	CASES(1, 1)
 	}
+#undef CASES
 #undef CASE
 }
 
@@ -366,6 +386,34 @@ static void unpack(uint16_t *restrict dst, const uint8_t *restrict src, uint32_t
 		for (uint32_t k = 0; k < samples; k++, rest >>= low)
 			dst[i + k] = (uint16_t)(src[k] << low | (rest & ((1u << low) - 1)));
 	}
+}
+
+#define SPLIT(name, to, from)								\
+static __attribute__((noinline))							\
+void name(to *restrict dst, const from *restrict words, uint32_t n, uint32_t shift,	\
+	  uint32_t mask, uint32_t flip)							\
+{											\
+	for (uint32_t i = 0; i < n; i++)						\
+		dst[i] = (to)((words[i] >> shift & mask) ^ flip);			\
+}
+/* A row can begin with half a word: luma of YUYV. */
+typedef uint32_t word4 __attribute__((aligned(2)));
+SPLIT(bytes_of_2, uint8_t, uint16_t)
+SPLIT(bytes_of_4, uint8_t, word4)
+SPLIT(words_of_2, uint16_t, uint16_t)
+SPLIT(words_of_4, uint16_t, word4)
+
+static void split(void *dst, const void *words, uint32_t n, uint32_t bytes, bool to_bytes,
+		  uint32_t shift, uint32_t mask, uint32_t flip)
+{
+	if (bytes == 2 && to_bytes)
+		bytes_of_2(dst, words, n, shift, mask, flip);
+	else if (bytes == 2)
+		words_of_2(dst, words, n, shift, mask, flip);
+	else if (bytes == 4 && to_bytes)
+		bytes_of_4(dst, words, n, shift, mask, flip);
+	else
+		words_of_4(dst, words, n, shift, mask, flip);
 }
 
 static void widen(void *restrict dst, const void *restrict src, uint32_t n, const struct source *s)
@@ -654,5 +702,6 @@ static void interleave(void *dst, const float *const rows[3], uint32_t n, enum s
 }
 
 const struct prepare_kernels KERNELS = {
-	LANES, blend, scale, bilinear, bilinear_words, widen, mosaic, colours, convert, interleave,
+	LANES, blend, scale, bilinear, bilinear_words, split, widen, mosaic, colours, convert,
+	interleave,
 };

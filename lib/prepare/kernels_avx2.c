@@ -12,10 +12,6 @@
 #define LANES 8
 #define SHUFFLES
 #define KERNELS prepare_kernels_avx2
-#define GATHER_BYTES(row, at) \
-	((vi)_mm256_i32gather_epi32((const int *)(row), *(const __m256i *)(at), 1))
-#define GATHER_WORDS(row, at) \
-	((vi)_mm256_i32gather_epi32((const int *)(row), *(const __m256i *)(at), 2))
 #define HALF_ROW(p) _mm_loadu_si128((const __m128i *)(p))
 #define WINDOW(row, at) ((vi)_mm256_set_m128i(HALF_ROW((row) + (at)[4]), HALF_ROW((row) + (at)[0])))
 #define SHUFFLE(v, how) \

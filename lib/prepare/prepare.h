@@ -50,6 +50,7 @@ struct source {
 	uint8_t shift;			/* of SAMPLE_U16 */
 	bool mosaic;
 	enum sample rows;		/* of the rows that rows.c makes or copies */
+	bool split;			/* rows.c makes a row of each component */
 	/*
 	 * Words of which rows.c makes evenly spaced values: bit fields, HSV, signed values. The
 	 * places of the components are among the values that are made.
@@ -133,10 +134,12 @@ struct dlbuf_prepare {
 	/* For each plane: the values that are read, and how many of the last rows are kept. */
 	struct ring {
 		uint32_t begin, n, slots, axis;
-		uint32_t part;		/* of a mosaic: values of a colour; the next one's are behind */
+		uint32_t copied;	/* bytes, from byte `begin` on, of which rows are made by split */
 		size_t bytes;		/* of a row */
 		bool direct;		/* outputs are sums of samples, row by row */
 	} rings[DLBUF_MAX_PLANES];
+	bool split;			/* a row in a ring is a row of each component after the other */
+	int64_t origins[3];		/* where sample 0 of a component is in a row of its ring */
 	size_t row;			/* values of a row in a band's memory: in, out */
 	uint32_t block;			/* rows of the scaled picture that are computed at once */
 	int32_t *places[3];			/* of each component: the first value of a window */
@@ -273,10 +276,13 @@ struct prepare_kernels {
 	 */
 	void (*bilinear)(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
 			 const uint8_t *shuffles, const uint8_t *a, const uint8_t *b, float weight_b, int32_t step);
-	/* The same of words. step is 1, or 2 with dst2; b is not NULL with weight_b. */
+	/* The same of words, with any step; 2 with dst2. */
 	void (*bilinear_words)(float *dst, float *dst2, const struct axis *axis,
 			       const int32_t *places, const uint16_t *a, const uint16_t *b,
-			       float weight_b, uint32_t shift);
+			       float weight_b, uint32_t shift, uint32_t step);
+	/* dst[i] = (words[i] >> shift & mask) ^ flip, of words of 2 or 4 bytes to bytes or 16 bits */
+	void (*split)(void *dst, const void *words, uint32_t n, uint32_t bytes, bool to_bytes,
+		      uint32_t shift, uint32_t mask, uint32_t flip);
 	/* dst = n samples of a row, for a mosaic or of MIPI's groups; whole vectors and groups. */
 	void (*widen)(void *dst, const void *src, uint32_t n, const struct source *s);
 	/*

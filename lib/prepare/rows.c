@@ -49,7 +49,7 @@ static bool paired(const struct source *s, uint32_t i)
 {
 	const struct component *c = &s->components[i], *next = c + 1;
 
-	return i + 1 < s->ncomponents && next->plane == c->plane && c->step == 2 &&
+	return i + 1 < s->ncomponents && next->plane == c->plane && !s->split && c->step == 2 &&
 		next->step == 2 && (next->first ^ c->first) == 1 && next->fine == c->fine;
 }
 
@@ -71,35 +71,46 @@ static uint32_t rows_of(const struct axis *y, uint32_t n)
 	return most;
 }
 
+/* Bytes from one sample of a component to the next: those of a word. */
+static uint32_t word_bytes(const struct source *s, const struct component *c)
+{
+	return s->group.words ? s->group.bytes : c->step * value_bytes(s->sample);
+}
+
 /* The values of a plane's row that the components read, and how many rows are kept. */
 static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 {
 	const struct source *s = &p->source;
 	struct ring *r = &p->rings[plane];
-	uint32_t begin = UINT32_MAX, end = 0;
-	bool words = s->rows == SAMPLE_U16, narrow = s->rows <= SAMPLE_U16;
+	uint32_t begin = UINT32_MAX, end = 0, parts = 0;
+	bool narrow = s->rows <= SAMPLE_U16;
 
 	for (uint32_t i = 0; i < s->ncomponents; i++) {
 		const struct component *c = &s->components[i];
 		const struct axis *x = &p->x[c->fine];
-		uint32_t first = c->first + x->low * c->step;
-		uint32_t last = c->first + (x->high - 1) * c->step;
+		uint32_t step = p->split ? word_bytes(s, c) : c->step, first = p->split ? 0 : c->first;
+		uint32_t last = first + x->high * step - (p->split ? 0 : step - 1);
 
 		if (c->plane != plane)
 			continue;
+		first += x->low * step;
 		begin = first < begin ? first : begin;
-		end = last + 1 > end ? last + 1 : end;
+		end = last > end ? last : end;
 		r->axis = c->fine;
-		narrow &= x->taps <= 2 && p->y[c->fine].taps <= 2 && c->step <= 3 &&
-			(!words || c->step == 1 || paired(s, i) || (i && paired(s, i - 1)));
+		narrow &= x->taps <= 2 && p->y[c->fine].taps <= 2;
+		p->origins[i] = (int64_t)parts - x->low;
+		parts += (x->high - x->low + 15) & ~15u;
 	}
 	if (!end)
 		return;
 	if (s->packed.samples && !s->mosaic)
 		begin -= begin % s->packed.samples;
 	r->begin = begin;
-	r->part = (end - begin + 15) & ~15u;
-	r->n = s->mosaic ? 3 * r->part : end - begin;
+	r->copied = end - begin;
+	r->n = s->split ? parts : end - begin;
+	for (uint32_t i = 0; i < s->ncomponents && !s->split; i++)
+		if (s->components[i].plane == plane)
+			p->origins[i] = (int64_t)s->components[i].first - begin;
 	r->direct = narrow;
 	r->slots = narrow ? p->y[r->axis].taps : rows_of(&p->y[r->axis], p->kernels->lanes);
 	r->bytes = ((size_t)r->n + PREPARE_STRIP) * value_bytes(s->rows);
@@ -128,6 +139,7 @@ static size_t band_init(const struct dlbuf_prepare *p, struct band *b, uintptr_t
 		at += aligned(r->slots * sizeof(**b->held));
 		slots = r->slots > slots ? r->slots : slots;
 		fetched = r->bytes > fetched ? r->bytes : fetched;
+		fetched = r->copied + PREPARE_STRIP > fetched ? r->copied + PREPARE_STRIP : fetched;
 		if (!r->direct)
 			widest = r->n > widest ? r->n : widest;
 	}
@@ -142,7 +154,7 @@ static size_t band_init(const struct dlbuf_prepare *p, struct band *b, uintptr_t
 	b->converted = (void *)at;
 	at += row;
 	b->fetched = (void *)at;
-	at += p->source.group.words || p->source.packed.samples ? fetched : 0;
+	at += p->source.group.words || p->source.packed.samples || p->split ? aligned(fetched) : 0;
 	b->wide_held = (int64_t *)at;
 	for (uint32_t i = 0; i < 3 && p->source.mosaic; i++) {
 		at += i ? 0 : 32;
@@ -156,6 +168,12 @@ static size_t band_init(const struct dlbuf_prepare *p, struct band *b, uintptr_t
 		at += row;
 	}
 	return at - begin;
+}
+
+/* Values from one sample of a component to the next in a row of a ring. */
+static int32_t value_step(const struct dlbuf_prepare *p, const struct component *c)
+{
+	return p->split ? 1 : c->step;
 }
 
 /* Finds which of 16 bytes each of 4 places has. False: the last of `reach` is farther away. */
@@ -183,6 +201,7 @@ int prepare_scratch(struct dlbuf_prepare *p)
 	p->row = ((size_t)p->width + 15) & ~(size_t)7;
 	row = p->row * sizeof(float);
 	p->block = 1;
+	p->split = p->source.split;
 	for (uint32_t i = 0; i < p->source.nplanes; i++)
 		find_ring(p, i);
 	p->nbands = p->opts.threads < p->height ? p->opts.threads : p->height;
@@ -201,10 +220,10 @@ int prepare_scratch(struct dlbuf_prepare *p)
 		if (i >= p->source.ncomponents)
 			continue;
 		for (uint32_t j = 0; j < (p->width + 7) / 8 * 8; j++)
-			p->places[i][j] = p->x[c->fine].first[j] * c->step;
+			p->places[i][j] = p->x[c->fine].first[j] * value_step(p, c);
 		p->shuffles[i] = (uint8_t *)at + row;
 		if (!find_shuffles(p->places[i], (p->width + 7) / 8 * 8,
-				   paired(&p->source, i) ? 3 : c->step, p->shuffles[i]))
+				   paired(&p->source, i) ? 3 : value_step(p, c), p->shuffles[i]))
 			p->shuffles[i] = NULL;
 	}
 	p->bands = (struct band *)(void *)(at + p->nbands * each);
@@ -272,7 +291,7 @@ static void demosaic(const struct dlbuf_prepare *p, const struct band *b, char *
 	const char *cell = s->pattern + row % 2 * 2;
 	bool green_first = cell[p->x[0].low % 2] == 'G';
 	bool red = cell[0] == 'R' || cell[1] == 'R';
-	size_t part = (size_t)p->rings[0].part * value_bytes(s->rows);
+	size_t part = (size_t)p->rings[0].n / 3 * value_bytes(s->rows);
 	const void *rows[3];
 
 	rows[0] = wide_row(p, b, data, pitch, row ? row - 1 : 1);
@@ -322,6 +341,28 @@ static void unpack(const struct dlbuf_prepare *p, uint32_t plane, float *dst,
 	}
 	if (s->group.turn)
 		make_rgb(dst, r->n, s->group.turn);
+}
+
+/* Makes a row of each component of a plane's words, which begin with byte `begin` of the row. */
+static void split(const struct dlbuf_prepare *p, uint32_t plane, char *dst, const char *words)
+{
+	const struct source *s = &p->source;
+
+	for (uint32_t i = 0; i < s->ncomponents; i++) {
+		const struct component *c = &s->components[i];
+		uint32_t low = p->x[c->fine].low, bytes = word_bytes(s, c), shift = c->shift;
+		const char *from = words + (size_t)low * bytes - p->rings[plane].begin;
+		uint32_t mask = (1u << c->depth) - 1, flip = s->group.negative ? mask / 2 + 1 : 0;
+
+		if (c->plane != plane)
+			continue;
+		if (!s->group.words)
+			shift = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ?
+				8u * (c->step - 1 - c->first) : 8u * c->first;
+		p->kernels->split(dst + (p->origins[i] + low) * value_bytes(s->rows), from,
+				  p->x[c->fine].high - low, bytes, s->rows == SAMPLE_U8, shift,
+				  mask, flip);
+	}
 }
 
 static void halves(float *dst, const uint16_t *from, uint32_t n)
@@ -385,6 +426,9 @@ static const void *fetch(const struct dlbuf_prepare *p, const struct band *b, ui
 		from = (const char *)data + row * pitch + r->begin / samples * bytes;
 		from = copy(b, from, (r->n + samples - 1) / samples * bytes);
 		p->kernels->widen(dst, from, r->n, &p->source);
+	} else if (p->split) {
+		from = (const char *)data + row * pitch + r->begin;
+		split(p, plane, dst, copy(b, from, r->copied));
 	} else if (p->source.group.words) {
 		uint32_t values = p->source.group.values;
 		uint32_t first = r->begin / values, n = (r->begin + r->n + values - 1) / values - first;
@@ -402,19 +446,10 @@ static const void *fetch(const struct dlbuf_prepare *p, const struct band *b, ui
 	return dst;
 }
 
-/* Where sample 0 of component i is in a row of its plane's ring. */
-static int64_t origin(const struct dlbuf_prepare *p, uint32_t i)
-{
-	const struct component *c = &p->source.components[i];
-	const struct ring *r = &p->rings[c->plane];
-
-	return (int64_t)c->first + (p->source.mosaic ? i * r->part : 0) - r->begin;
-}
-
 /* Rows that rows.c makes have been shifted. */
 static uint32_t row_shift(const struct source *s)
 {
-	return s->mosaic ? 0 : s->shift;
+	return s->split ? 0 : s->shift;
 }
 
 /* The components of one plane, for n output rows from y on, which are at most a block. */
@@ -460,11 +495,11 @@ static void block_rows(const struct dlbuf_prepare *p, const struct band *b, uint
 	p->kernels->blend(b->blended, r->n, &block);
 	for (uint32_t i = 0; i < s->ncomponents; i++) {
 		const struct component *c = &s->components[i];
-		const float *values = b->blended + origin(p, i) * p->kernels->lanes;
+		const float *values = b->blended + p->origins[i] * p->kernels->lanes;
 
 		if (c->plane == plane)
 			p->kernels->scale(b->in[i], p->row, &p->x[c->fine], p->places[i],
-					  values, c->step);
+					  values, value_step(p, c));
 	}
 }
 
@@ -493,7 +528,7 @@ static void direct_row(const struct dlbuf_prepare *p, const struct band *b, uint
 		const struct component *c = &s->components[i];
 		const struct axis *x = &p->x[c->fine];
 		bool pair = paired(s, i), swapped = pair && c[1].first < c->first;
-		int64_t at = (origin(p, i) - swapped) * value_bytes(s->rows);
+		int64_t at = (p->origins[i] - swapped) * value_bytes(s->rows);
 		float *dst = b->in[i + swapped] + to, *dst2 = pair ? b->in[i + !swapped] + to : NULL;
 		const void *two[2] = { rows[0] + at, rows[1] ? rows[1] + at : NULL };
 
@@ -501,10 +536,10 @@ static void direct_row(const struct dlbuf_prepare *p, const struct band *b, uint
 			continue;
 		if (s->rows == SAMPLE_U8)
 			k->bilinear(dst, dst2, x, p->places[i], p->shuffles[i], two[0], two[1], below,
-				    c->step);
+				    value_step(p, c));
 		else
 			k->bilinear_words(dst, dst2, x, p->places[i], two[0], two[1], below,
-					  row_shift(s));
+					  row_shift(s), value_step(p, c));
 		i += pair;
 	}
 }
