@@ -106,9 +106,12 @@ static void find_split(struct source *s)
 		const struct component *c = &s->components[i];
 
 		most = c->depth > most ? c->depth : most;
-		if (!s->group.words)
-			s->split |= s->sample == SAMPLE_U8 && c->step > 3;
+		if (!s->group.words && s->sample == SAMPLE_U8 && c->step > 3)
+			s->split = true;
 	}
+	s->pairs = s->ncomponents == 3 && !s->group.words && s->components[0].step == 2 &&
+		s->components[1].step == 4 && s->sample <= SAMPLE_U16;
+	s->split |= s->pairs;
 	if (s->group.words == 1 && s->group.bytes > 1 && !s->group.turn && s->group.swapped == big) {
 		s->split = true;
 		s->rows = most > 8 ? SAMPLE_U16 : SAMPLE_U8;

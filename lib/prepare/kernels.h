@@ -389,9 +389,8 @@ static void unpack(uint16_t *restrict dst, const uint8_t *restrict src, uint32_t
 }
 
 #define SPLIT(name, to, from)								\
-static __attribute__((noinline))							\
-void name(to *restrict dst, const from *restrict words, uint32_t n, uint32_t shift,	\
-	  uint32_t mask, uint32_t flip)							\
+static inline void name(to *restrict dst, const from *restrict words, uint32_t n,	\
+			uint32_t shift, uint32_t mask, uint32_t flip)			\
 {											\
 	for (uint32_t i = 0; i < n; i++)						\
 		dst[i] = (to)((words[i] >> shift & mask) ^ flip);			\
@@ -406,14 +405,24 @@ SPLIT(words_of_4, uint16_t, word4)
 static void split(void *dst, const void *words, uint32_t n, uint32_t bytes, bool to_bytes,
 		  uint32_t shift, uint32_t mask, uint32_t flip)
 {
-	if (bytes == 2 && to_bytes)
-		bytes_of_2(dst, words, n, shift, mask, flip);
-	else if (bytes == 2)
+	/* Whole bytes are less work, if their places are constants. */
+#define BYTE(k)										\
+	else if (bytes == 4 && to_bytes && mask == 255 && shift == 8 * k && !flip)	\
+		bytes_of_4(dst, words, n, 8 * k, 255, 0);
+#define LUMA(k)										\
+	else if (bytes == 2 && to_bytes && mask == 255 && shift == 8 * k && !flip)	\
+		bytes_of_2(dst, words, n, 8 * k, 255, 0);
+	if (bytes == 2 && !to_bytes)
 		words_of_2(dst, words, n, shift, mask, flip);
-	else if (bytes == 4 && to_bytes)
+	else if (bytes == 4 && !to_bytes)
+		words_of_4(dst, words, n, shift, mask, flip);
+	BYTE(0) BYTE(1) BYTE(2) BYTE(3) LUMA(0) LUMA(1)
+	else if (bytes == 4)
 		bytes_of_4(dst, words, n, shift, mask, flip);
 	else
-		words_of_4(dst, words, n, shift, mask, flip);
+		bytes_of_2(dst, words, n, shift, mask, flip);
+#undef LUMA
+#undef BYTE
 }
 
 static void widen(void *restrict dst, const void *restrict src, uint32_t n, const struct source *s)

@@ -51,6 +51,7 @@ struct source {
 	bool mosaic;
 	enum sample rows;		/* of the rows that rows.c makes or copies */
 	bool split;			/* rows.c makes a row of each component */
+	bool pairs;			/* or, of packed 4:2:2, of luma and of pairs of chroma */
 	/*
 	 * Words of which rows.c makes evenly spaced values: bit fields, HSV, signed values. The
 	 * places of the components are among the values that are made.
@@ -138,7 +139,7 @@ struct dlbuf_prepare {
 		size_t bytes;		/* of a row */
 		bool direct;		/* outputs are sums of samples, row by row */
 	} rings[DLBUF_MAX_PLANES];
-	bool split;			/* a row in a ring is a row of each component after the other */
+	bool split;			/* a row in a ring is the rows of components after each other */
 	int64_t origins[3];		/* where sample 0 of a component is in a row of its ring */
 	size_t row;			/* values of a row in a band's memory: in, out */
 	uint32_t block;			/* rows of the scaled picture that are computed at once */

@@ -49,7 +49,9 @@ static bool paired(const struct source *s, uint32_t i)
 {
 	const struct component *c = &s->components[i], *next = c + 1;
 
-	return i + 1 < s->ncomponents && next->plane == c->plane && !s->split && c->step == 2 &&
+	if (s->split)
+		return s->pairs && i == 1;
+	return i + 1 < s->ncomponents && next->plane == c->plane && c->step == 2 &&
 		next->step == 2 && (next->first ^ c->first) == 1 && next->fine == c->fine;
 }
 
@@ -98,6 +100,11 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 		end = last > end ? last : end;
 		r->axis = c->fine;
 		narrow &= x->taps <= 2 && p->y[c->fine].taps <= 2;
+		if (s->pairs && i) {
+			p->origins[i] = (int64_t)parts - 2 * (int64_t)x->low + (c->first > 1);
+			parts += i == 2 ? (2 * (x->high - x->low) + 15) & ~15u : 0;
+			continue;
+		}
 		p->origins[i] = (int64_t)parts - x->low;
 		parts += (x->high - x->low + 15) & ~15u;
 	}
@@ -173,7 +180,7 @@ static size_t band_init(const struct dlbuf_prepare *p, struct band *b, uintptr_t
 /* Values from one sample of a component to the next in a row of a ring. */
 static int32_t value_step(const struct dlbuf_prepare *p, const struct component *c)
 {
-	return p->split ? 1 : c->step;
+	return !p->split ? c->step : p->source.pairs && c->fine ? 2 : 1;
 }
 
 /* Finds which of 16 bytes each of 4 places has. False: the last of `reach` is farther away. */
@@ -347,21 +354,30 @@ static void unpack(const struct dlbuf_prepare *p, uint32_t plane, float *dst,
 static void split(const struct dlbuf_prepare *p, uint32_t plane, char *dst, const char *words)
 {
 	const struct source *s = &p->source;
+	uint32_t value = value_bytes(s->sample);
 
 	for (uint32_t i = 0; i < s->ncomponents; i++) {
 		const struct component *c = &s->components[i];
-		uint32_t low = p->x[c->fine].low, bytes = word_bytes(s, c), shift = c->shift;
-		const char *from = words + (size_t)low * bytes - p->rings[plane].begin;
+		const struct axis *x = &p->x[c->fine];
+		uint32_t bytes = word_bytes(s, c), n = x->high - x->low, first = c->first;
+		const char *from = words + (size_t)x->low * bytes - p->rings[plane].begin;
 		uint32_t mask = (1u << c->depth) - 1, flip = s->group.negative ? mask / 2 + 1 : 0;
+		int64_t at = p->origins[i] + (int64_t)x->low * value_step(p, c);
 
-		if (c->plane != plane)
+		if (c->plane != plane || (s->pairs && i == 2))
 			continue;
+		/* The second component of pairs is in the words behind those of the first. */
+		if (s->pairs) {
+			at -= i && first > 1;
+			first %= 2;
+			n *= bytes / (2 * value);
+			bytes = 2 * value;
+		}
 		if (!s->group.words)
-			shift = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ?
-				8u * (c->step - 1 - c->first) : 8u * c->first;
-		p->kernels->split(dst + (p->origins[i] + low) * value_bytes(s->rows), from,
-				  p->x[c->fine].high - low, bytes, s->rows == SAMPLE_U8, shift,
-				  mask, flip);
+			first = 8 * (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? bytes - value * (first + 1) :
+				     value * first);
+		p->kernels->split(dst + at * value_bytes(s->rows), from, n, bytes,
+				  s->rows == SAMPLE_U8, c->shift + (s->group.words ? 0 : first), mask, flip);
 	}
 }
 
