@@ -498,23 +498,31 @@ static inline vf CLAMP(vf x, vf low, vf high)
 }
 #endif
 
+/* Which inputs each channel needs, as the matrix has no 0 for them: bit j is input j. */
+#define NEEDS(c0, c1, c2) (c0 | c1 << 4 | c2 << 8)
+enum needs {
+	NEEDS_ONE = NEEDS(1, 1, 1),
+	NEEDS_EACH = NEEDS(1, 2, 4),
+	NEEDS_YUV = NEEDS(5, 7, 3),
+	NEEDS_ALL = NEEDS(7, 7, 7),
+};
+
 /* One channel at LANES places. */
-static inline vf colour(const vf in[3], uint32_t nin, const struct values *to, uint32_t c)
+static inline vf colour(const vf in[3], uint32_t needs, const struct values *to, uint32_t c)
 {
 	const float *m = to->matrix[c];
 	const vf zero = { 0 };
-	vf v = in[0] * m[0] + m[3];
+	vf v = zero + m[3];
 
-	if (nin > 1)
-		v += in[1] * m[1] + in[2] * m[2];
+	for (int j = 0; j < 3; j++)
+		if (needs >> (4 * c + j) & 1)
+			v += in[j] * m[j];
 	return CLAMP(v, zero + to->low[c], zero + to->high[c]);
 }
 
 static inline void colours_of(float *const out[], uint32_t nout, const float *const in[],
-			      uint32_t nin, uint32_t n, const struct values *to)
+			      uint32_t nin, uint32_t n, const struct values *to, uint32_t needs)
 {
-	/* A copy, which no store to a row can change. */
-	const struct values copy = *to;
 	const float *a = in[0], *b = in[nin - 1 ? 1 : 0], *d = in[nin - 1 ? 2 : 0];
 	float *o[3] = { out[0], out[nout - 1 ? 1 : 0], out[nout - 1 ? 2 : 0] };
 	size_t i = 0;
@@ -523,11 +531,11 @@ static inline void colours_of(float *const out[], uint32_t nout, const float *co
 		const vf v[3] = { vf_load(a + i), vf_load(b + i), vf_load(d + i) };
 
 		for (uint32_t c = 0; c < nout; c++)
-			*(vf *)(o[c] + i) = colour(v, nin, &copy, c);
+			*(vf *)(o[c] + i) = colour(v, needs, to, c);
 	}
 	for (uint32_t c = 0; c < nout && i < n; c++) {
 		const vf v[3] = { vf_load(a + i), vf_load(b + i), vf_load(d + i) };
-		vf last = colour(v, nin, &copy, c);
+		vf last = colour(v, needs, to, c);
 
 		memcpy(o[c] + i, &last, (n - i) * sizeof(float));
 	}
@@ -536,12 +544,32 @@ static inline void colours_of(float *const out[], uint32_t nout, const float *co
 static void colours(float *const out[], uint32_t nout, const float *const in[], uint32_t nin,
 		    uint32_t n, const struct values *to)
 {
-	if (nin == 3 && nout == 3)
-		colours_of(out, 3, in, 3, n, to);
-	else if (nin == 3)
-		colours_of(out, 1, in, 3, n, to);
+	/* A copy, which no store to a row can change. */
+	struct values copy = *to;
+	float *o[3] = { out[0], out[1], out[2] };
+	uint32_t needs = 0;
+
+	for (uint32_t c = 0; c < nout; c++) {
+		/* B, G and R as R, G and B. */
+		uint32_t from = to->reversed ? nout - 1 - c : c;
+
+		memcpy(copy.matrix[c], to->matrix[from], sizeof(copy.matrix[c]));
+		copy.low[c] = to->low[from];
+		copy.high[c] = to->high[from];
+		o[c] = out[from];
+		for (uint32_t j = 0; j < nin; j++)
+			needs |= (to->matrix[from][j] ? 1u : 0) << (4 * c + j);
+	}
+	if (nin == 1)
+		colours_of(o, nout, in, 1, n, &copy, NEEDS_ONE);
+	else if (nout == 1)
+		colours_of(o, 1, in, 3, n, &copy, NEEDS_ALL);
+	else if (!(needs & ~NEEDS_EACH))
+		colours_of(o, 3, in, 3, n, &copy, NEEDS_EACH);
+	else if (!(needs & ~NEEDS_YUV))
+		colours_of(o, 3, in, 3, n, &copy, NEEDS_YUV);
 	else
-		colours_of(out, nout, in, 1, n, to);
+		colours_of(o, 3, in, 3, n, &copy, NEEDS_ALL);
 }
 
 /*
@@ -558,8 +586,17 @@ static inline vi to_bfloats(vf x)
 	return ((vi)x + 0x7fff + ((vi)x >> 16 & 1)) >> 16;
 }
 
-#ifndef TO_HALVES
-static inline vi TO_HALVES(vf x)
+/* A value in each lane, of 16 bits. */
+typedef uint16_t halves __attribute__((vector_size(LANES * 2), aligned(2)));
+
+#ifdef TO_HALVES
+static inline vi to_halves(vf x)
+{
+	return __builtin_convertvector(TO_HALVES(x), vi);
+}
+#else
+#define TO_HALVES(x) __builtin_convertvector(to_halves(x), halves)
+static inline vi to_halves(vf x)
 {
 	vi sign = (vi)x >> 16 & 0x8000, bits = (vi)x & 0x7fffffff;
 	/* Below 2^-14: a sum whose last place is that of a subnormal rounds it. */
@@ -574,14 +611,13 @@ static inline vi TO_HALVES(vf x)
 
 static inline vi to_words(vf x, enum store store)
 {
-	return store == STORE_F16 ? TO_HALVES(x) : to_bfloats(x);
+	return store == STORE_F16 ? to_halves(x) : to_bfloats(x);
 }
 
 /* Rows of the tensor's type; the steps between its values are rows.c's. */
 static void convert(void *restrict dst, const float *restrict row, uint32_t n, enum store store,
 		    int32_t zero_point)
 {
-	typedef uint16_t halves __attribute__((vector_size(LANES * 2), aligned(2)));
 	uint8_t *bytes = dst;
 	uint16_t *words = dst;
 	uint32_t bits;
@@ -590,8 +626,7 @@ static void convert(void *restrict dst, const float *restrict row, uint32_t n, e
 	n = (n + 7) & ~7u;
 	if (store == STORE_F16) {
 		for (uint32_t i = 0; i < n; i += LANES)
-			*(halves *)(words + i) = __builtin_convertvector(TO_HALVES(vf_load(row + i)),
-									 halves);
+			*(halves *)(words + i) = TO_HALVES(vf_load(row + i));
 		return;
 	}
 	/* The compiler makes better vectors of these loops by itself. */
@@ -662,6 +697,46 @@ static inline void put_pixels(char *dst, const float *const rows[3], size_t i, e
 	}
 }
 
+#ifdef PUT_PIXELS
+/* The low halves of 8 values' words, which have the tensor's words or bytes. */
+static inline uint16x8_t low_words(vi a, vi b)
+{
+	return vuzp1q_u16(vreinterpretq_u16_s32((int32x4_t)a), vreinterpretq_u16_s32((int32x4_t)b));
+}
+
+/* Pixels i to i + 7 of a row, which begins at dst. */
+static inline void put_8_pixels(void *dst, const float *const rows[3], size_t i, enum store store,
+				int32_t zero_point)
+{
+	uint16x8x3_t words;
+	uint8x8x3_t bytes;
+
+	if (store == STORE_F32) {
+		for (int k = 0; k < 8; k += 4)
+			vst3q_f32((float *)dst + 3 * (i + k), (float32x4x3_t){ {
+				  vld1q_f32(rows[0] + i + k), vld1q_f32(rows[1] + i + k),
+				  vld1q_f32(rows[2] + i + k) } });
+		return;
+	}
+	for (int c = 0; c < 3; c++) {
+		vf a = vf_load(rows[c] + i), b = vf_load(rows[c] + i + 4);
+
+		if (store == STORE_F16)
+			words.val[c] = vreinterpretq_u16_f16(vcvt_high_f16_f32(
+				vcvt_f16_f32((float32x4_t)a), (float32x4_t)b));
+		else if (store == STORE_BF16)
+			words.val[c] = low_words(to_bfloats(a), to_bfloats(b));
+		else
+			bytes.val[c] = vmovn_u16(low_words(to_bytes(a, zero_point),
+							   to_bytes(b, zero_point)));
+	}
+	if (store <= STORE_I8)
+		vst3_u8((uint8_t *)dst + 3 * i, bytes);
+	else
+		vst3q_u16((uint16_t *)dst + 3 * i, words);
+}
+#endif
+
 static inline void pixels(char *dst, const float *const rows[3], uint32_t n, enum store store,
 			  int32_t zero_point)
 {
@@ -684,6 +759,20 @@ static void interleave(void *dst, const float *const rows[3], uint32_t n, enum s
 	float *to = dst;
 	uint32_t i = 0;
 
+#ifdef PUT_PIXELS
+	for (; i + 8 <= n; i += 8)
+		PUT_PIXELS(dst, rows, i, store, zero_point);
+	if (i == n)
+		return;
+	dst = (char *)dst + (size_t)i * 3 * (store <= STORE_I8 ? 1 : store < STORE_F32 ? 2 : 4);
+	to = dst;
+	n -= i;
+	rows = (const float *const[]){ a + i, b + i, c + i };
+	a = rows[0];
+	b = rows[1];
+	c = rows[2];
+	i = 0;
+#endif
 	if (store <= STORE_I8) {
 		pixels(dst, rows, n, STORE_U8, zero_point);
 		return;

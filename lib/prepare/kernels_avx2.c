@@ -19,7 +19,7 @@
 #define SHUFFLE_BYTES(v, how) ((vb)_mm_shuffle_epi8((__m128i)(v), (__m128i)(how)))
 #define CLAMP(x, low, high) \
 	((vf)_mm256_min_ps(_mm256_max_ps((__m256)(x), (__m256)(low)), (__m256)(high)))
-#define TO_HALVES(x) ((vi)_mm256_cvtepu16_epi32(_mm256_cvtps_ph((__m256)(x), 0)))
+#define TO_HALVES(x) ((halves)_mm256_cvtps_ph((__m256)(x), 0))
 #include "kernels.h"
 #ifdef __clang__
 #pragma clang attribute pop

@@ -97,6 +97,7 @@ struct steps {
 struct values {
 	float matrix[3][4];
 	float low[3], high[3];	/* the values of 0 and 1, inside the type: none is beyond them */
+	bool reversed;		/* the channels are B, G, R */
 };
 
 struct prepare_kernels;
