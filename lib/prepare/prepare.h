@@ -25,6 +25,11 @@ struct axis {
 	float *weights;		/* [taps][n rounded up to 8] */
 	void *memory;		/* all are in it */
 	size_t room;		/* its bytes */
+	/* What it was computed of: crops of a batch have much in common. */
+	struct axis_of {
+		double from, length;
+		uint32_t all, begin, n, low, high;
+	} of;
 };
 
 /* Places of a component's samples in their plane. */

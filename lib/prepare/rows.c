@@ -191,10 +191,12 @@ static bool find_shuffles(const int32_t *places, uint32_t n, int reach, uint8_t 
 
 		if (first + reach > 15)
 			return false;
-		/* The other bytes of a word become 0. */
-		for (int k = 0; k < 4; k++)
-			memcpy(to + ((size_t)k * n + i) * 4,
-			       (const uint8_t[]){ (uint8_t)((first + k) & 15), 128, 128, 128 }, 4);
+		/* The other bytes of a word become 0. Machines with the other order have no shuffles. */
+		for (int k = 0; k <= reach; k++) {
+			uint32_t word = 0x80808000 | (uint32_t)(first + k);
+
+			memcpy(to + ((size_t)k * n + i) * 4, &word, 4);
+		}
 	}
 	return true;
 }
