@@ -486,6 +486,16 @@ static void mosaic(void *own, void *green, void *other, const void *const rows[3
 		mosaic_floats(own, green, other, rows, n, green_first);
 }
 
+static void between(float *restrict dst, const float *a, const float *b, float weight, uint32_t n)
+{
+	for (size_t i = 0; i < n; i += 2 * LANES) {
+		vf v = vf_load(a + i), w = vf_load(a + i + LANES);
+
+		*(vf *)(dst + i) = v + (vf_load(b + i) - v) * weight;
+		*(vf *)(dst + i + LANES) = w + (vf_load(b + i + LANES) - w) * weight;
+	}
+}
+
 #ifndef CLAMP
 /* NaN becomes low. */
 static inline vf CLAMP(vf x, vf low, vf high)
@@ -800,6 +810,6 @@ static void interleave(void *dst, const float *const rows[3], uint32_t n, enum s
 }
 
 const struct prepare_kernels KERNELS = {
-	LANES, blend, scale, bilinear, bilinear_words, split, widen, mosaic, colours, convert,
-	interleave,
+	LANES, blend, scale, bilinear, bilinear_words, split, widen, mosaic, between, colours,
+	convert, interleave,
 };

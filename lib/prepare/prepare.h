@@ -118,6 +118,8 @@ struct band {
 	void *converted, *fetched;
 	char *wide[3];				/* the last rows of a mosaic, as numbers */
 	int64_t *wide_held;			/* and which they are */
+	float *sampled[2][3];			/* the last rows of components, scaled along x */
+	int64_t *sampled_held;			/* [2][3] */
 };
 
 struct dlbuf_prepare {
@@ -146,6 +148,7 @@ struct dlbuf_prepare {
 		bool direct;		/* outputs are sums of samples, row by row */
 	} rings[DLBUF_MAX_PLANES];
 	bool split;			/* a row in a ring is the rows of components after each other */
+	bool paired[3];			/* kernels compute this component with the next */
 	int64_t origins[3];		/* where sample 0 of a component is in a row of its ring */
 	size_t row;			/* values of a row in a band's memory: in, out */
 	uint32_t block;			/* rows of the scaled picture that are computed at once */
@@ -299,6 +302,8 @@ struct prepare_kernels {
 	 */
 	void (*mosaic)(void *own, void *green, void *other, const void *const rows[3], uint32_t n,
 		       bool green_first, enum sample sample);
+	/* dst = a + (b - a) * weight */
+	void (*between)(float *dst, const float *a, const float *b, float weight, uint32_t n);
 	/* out[c][i] = matrix[c] * in[i], not beyond low[c] and high[c]; in has nin rows. */
 	void (*colours)(float *const out[], uint32_t nout, const float *const in[], uint32_t nin,
 			uint32_t n, const struct values *to);

@@ -168,7 +168,11 @@ static size_t band_init(const struct dlbuf_prepare *p, struct band *b, uintptr_t
 		b->wide[i] = (char *)at;
 		at += p->rings[0].bytes;
 	}
+	b->sampled_held = (int64_t *)at;
+	at += 64;
 	for (uint32_t i = 0; i < 3; i++) {
+		for (int k = 0; k < 2; k++, at += row)
+			b->sampled[k][i] = (float *)at;
 		b->in[i] = (float *)at;
 		at += p->block * row;
 		b->out[i] = (float *)at;
@@ -225,6 +229,7 @@ int prepare_scratch(struct dlbuf_prepare *p)
 	for (uint32_t i = 0; i < 3; i++, at += 5 * row) {
 		const struct component *c = &p->source.components[i];
 
+		p->paired[i] = paired(&p->source, i);
 		p->places[i] = (int32_t *)(void *)at;
 		if (i >= p->source.ncomponents)
 			continue;
@@ -232,7 +237,7 @@ int prepare_scratch(struct dlbuf_prepare *p)
 			p->places[i][j] = p->x[c->fine].first[j] * value_step(p, c);
 		p->shuffles[i] = (uint8_t *)at + row;
 		if (!find_shuffles(p->places[i], (p->width + 7) / 8 * 8,
-				   paired(&p->source, i) ? 3 : value_step(p, c), p->shuffles[i]))
+				   p->paired[i] ? 3 : value_step(p, c), p->shuffles[i]))
 			p->shuffles[i] = NULL;
 	}
 	p->bands = (struct band *)(void *)(at + p->nbands * each);
@@ -521,17 +526,40 @@ static void block_rows(const struct dlbuf_prepare *p, const struct band *b, uint
 	}
 }
 
+/*
+ * Component i and its pair, of the weighted sum of two rows of its plane, or with lower NULL of
+ * one.
+ */
+static void sample(const struct dlbuf_prepare *p, uint32_t i, float *const to[], const char *upper,
+		   const char *lower, float weight)
+{
+	const struct source *s = &p->source;
+	const struct component *c = &s->components[i];
+	const struct axis *x = &p->x[c->fine];
+	bool pair = p->paired[i], swapped = pair && c[1].first < c->first;
+	int64_t at = (p->origins[i] - swapped) * value_bytes(s->rows);
+	float *first = to[i + swapped], *second = pair ? to[i + !swapped] : NULL;
+	const void *a = upper + at, *b = lower ? lower + at : NULL;
+
+	if (s->rows == SAMPLE_U8)
+		p->kernels->bilinear(first, second, x, p->places[i], p->shuffles[i], a, b, weight,
+				     value_step(p, c));
+	else
+		p->kernels->bilinear_words(first, second, x, p->places[i], a, b, weight,
+					   row_shift(s), value_step(p, c));
+}
+
 /* The components of one plane that are sums of samples, for output row y, to row j of `in`. */
 static void direct_row(const struct dlbuf_prepare *p, const struct band *b, uint32_t plane,
 		       const void *data, int64_t pitch, uint32_t y, uint32_t j)
 {
-	const struct prepare_kernels *k = p->kernels;
 	const struct source *s = &p->source;
-	const struct ring *r = &p->rings[plane];
-	const struct axis *axis = &p->y[r->axis];
+	const struct axis *axis = &p->y[p->rings[plane].axis];
 	uint32_t padded = (axis->n + 7) & ~7u, nrows = 0;
-	size_t to = j * p->row;
+	/* Rows that several outputs need are sampled once. */
+	bool kept = axis->taps > 1 && axis->high - axis->low < axis->n;
 	const char *rows[2] = { NULL };
+	int64_t numbers[2];
 	float below = 0;
 
 	for (uint32_t i = 0; i < axis->taps; i++) {
@@ -540,25 +568,31 @@ static void direct_row(const struct dlbuf_prepare *p, const struct band *b, uint
 		if (!w)
 			continue;
 		below = nrows ? w : 0;
-		rows[nrows++] = fetch(p, b, plane, data, pitch, axis->first[y] + i, axis->first[y]);
+		numbers[nrows] = axis->first[y] + i;
+		rows[nrows] = fetch(p, b, plane, data, pitch, numbers[nrows], axis->first[y]);
+		nrows++;
 	}
-	for (uint32_t i = 0; i < s->ncomponents; i++) {
-		const struct component *c = &s->components[i];
-		const struct axis *x = &p->x[c->fine];
-		bool pair = paired(s, i), swapped = pair && c[1].first < c->first;
-		int64_t at = (p->origins[i] - swapped) * value_bytes(s->rows);
-		float *dst = b->in[i + swapped] + to, *dst2 = pair ? b->in[i + !swapped] + to : NULL;
-		const void *two[2] = { rows[0] + at, rows[1] ? rows[1] + at : NULL };
+	for (uint32_t i = 0; i < s->ncomponents; i += 1 + p->paired[i]) {
+		float *to[3];
 
-		if (c->plane != plane)
+		if (s->components[i].plane != plane)
 			continue;
-		if (s->rows == SAMPLE_U8)
-			k->bilinear(dst, dst2, x, p->places[i], p->shuffles[i], two[0], two[1], below,
-				    value_step(p, c));
-		else
-			k->bilinear_words(dst, dst2, x, p->places[i], two[0], two[1], below,
-					  row_shift(s), value_step(p, c));
-		i += pair;
+		for (uint32_t c = 0; c < 3; c++)
+			to[c] = b->in[c] + j * p->row;
+		if (!kept) {
+			sample(p, i, to, rows[0], rows[1], below);
+			continue;
+		}
+		for (uint32_t k = 0; k < nrows; k++) {
+			uint32_t slot = numbers[k] % 2;
+
+			if (b->sampled_held[slot * 3 + i] != numbers[k])
+				sample(p, i, b->sampled[slot], rows[k], NULL, 0);
+			b->sampled_held[slot * 3 + i] = numbers[k];
+		}
+		for (uint32_t c = i; c <= i + p->paired[i]; c++)
+			p->kernels->between(to[c], b->sampled[numbers[0] % 2][c],
+					    b->sampled[numbers[nrows - 1] % 2][c], below, p->width);
 	}
 }
 
@@ -680,6 +714,8 @@ static void band_run(const void *data, uint32_t index)
 	for (uint32_t i = 0; i < p->source.nplanes; i++)
 		for (uint32_t j = 0; j < p->rings[i].slots; j++)
 			b->held[i][j] = -1;
+	for (int i = 0; i < 6; i++)
+		b->sampled_held[i] = -1;
 	for (uint32_t i = 0; i < 3 && p->source.mosaic; i++)
 		b->wide_held[i] = -1;
 	fill(p, b, image, 0, 0, p->info.width, y0);
