@@ -190,50 +190,61 @@ static void scale(float *restrict dst, size_t to, const struct axis *axis, const
  */
 struct places {
 	const int32_t *at;
-	bool shuffled;
+	uint32_t windows;	/* of 16 bytes; 0: words */
 	const uint8_t *how;	/* the next byte's table is `stride` behind */
 	size_t stride;
 };
 
-static inline vi bytes_at(const uint8_t *row, struct places p)
+struct bytes {
+	vi first, second;
+};
+
+static inline struct bytes bytes_at(const uint8_t *row, struct places p)
 {
 #ifdef WINDOW
-	if (p.shuffled)
-		return WINDOW(row, p.at);
+	if (p.windows)
+		return (struct bytes){ WINDOW(row, p.at),
+			p.windows > 1 ? WINDOW(row + 16, p.at) : (vi){ 0 } };
 #endif
-	return gather_bytes(row, p.at);
+	return (struct bytes){ gather_bytes(row, p.at), { 0 } };
 }
 
-static inline vf byte_of(vi bytes, int n, struct places p)
+static inline vf byte_of(struct bytes bytes, int n, struct places p)
 {
+#ifdef SHUFFLE_TWO
+	if (p.windows > 1)
+		return __builtin_convertvector(SHUFFLE_TWO(bytes.first, bytes.second,
+							   p.how + n * p.stride), vf);
+#endif
 #ifdef SHUFFLE
-	if (p.shuffled)
-		return __builtin_convertvector(SHUFFLE(bytes, p.how + n * p.stride), vf);
+	if (p.windows)
+		return __builtin_convertvector(SHUFFLE(bytes.first, p.how + n * p.stride), vf);
 #endif
 	(void)p;
-	return __builtin_convertvector(bytes >> 8 * n & 255, vf);
+	return __builtin_convertvector(bytes.first >> 8 * n & 255, vf);
 }
 
 /* Between two samples of a row that are step bytes apart. */
-static inline vf across(vi bytes, struct places p, int at, int step, vf weight, bool two)
+static inline vf across(struct bytes bytes, struct places p, int at, int step, vf weight, bool two)
 {
 	vf v = byte_of(bytes, at, p);
 
 	return two ? v + (byte_of(bytes, at + step, p) - v) * weight : v;
 }
 
-static inline void bilinear_of(float *restrict dst, float *restrict dst2, const struct axis *axis,
-			       const int32_t *places, const uint8_t *shuffles, const uint8_t *a,
-			       const uint8_t *b, float weight_b, int32_t step, bool shuffled,
-			       bool two_taps, bool two_rows, bool pair)
+static inline __attribute__((always_inline))
+void bilinear_of(float *restrict dst, float *restrict dst2, const struct axis *axis,
+		 const int32_t *places, const uint8_t *shuffles, const uint8_t *a,
+		 const uint8_t *b, float weight_b, int32_t step, uint32_t windows,
+		 bool two_taps, bool two_rows, bool pair)
 {
 	size_t padded = (axis->n + 7) & ~7u;
 	const float *second = axis->weights + (two_taps ? padded : 0);
 
 	for (size_t i = 0; i < padded; i += LANES) {
-		const struct places p = { places + i, shuffled, shuffles + (shuffled ? 4 * i : 0),
+		const struct places p = { places + i, windows, shuffles + (windows ? 4 * i : 0),
 			4 * padded };
-		vi bytes = bytes_at(a, p);
+		struct bytes bytes = bytes_at(a, p);
 		vf w = vf_load(second + i), v = across(bytes, p, 0, step, w, two_taps), v2 = v;
 
 		if (pair)
@@ -319,19 +330,26 @@ static void bilinear_words(float *dst, float *dst2, const struct axis *axis, con
 }
 
 static void bilinear(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
-		     const uint8_t *shuffles, const uint8_t *a, const uint8_t *b, float weight_b, int32_t step)
+		     const uint8_t *shuffles, uint32_t windows, const uint8_t *a, const uint8_t *b,
+		     float weight_b, int32_t step)
 {
-#define CASE(shuffled, taps, rows, pair, step_)						\
-	case (shuffled) * 8 + (taps) * 4 + (rows) * 2 + (pair):				\
+#define CASE(windows, taps, rows, pair, step_)						\
+	case (windows) * 8 + (taps) * 4 + (rows) * 2 + (pair):				\
 		bilinear_of(dst, dst2, axis, places, shuffles, a, b, weight_b, step_,	\
-			    shuffled, taps, rows, pair);				\
+			    windows, taps, rows, pair);					\
 		break;
+#ifdef SHUFFLE_TWO
+#define TWO(taps, rows) CASE(2, taps, rows, 0, step) CASE(2, taps, rows, 1, 2)
+#else
+#define TWO(taps, rows)
+#endif
 #define CASES(taps, rows)								\
 	CASE(0, taps, rows, 0, step)							\
 	CASE(0, taps, rows, 1, 2)							\
 	CASE(1, taps, rows, 0, step)							\
-	CASE(1, taps, rows, 1, 2)
-	switch (!!shuffles * 8 + (axis->taps > 1) * 4 + !!b * 2 + !!dst2) {
+	CASE(1, taps, rows, 1, 2)							\
+	TWO(taps, rows)
+	switch (windows * 8 + (axis->taps > 1) * 4 + !!b * 2 + !!dst2) {
 	CASES(0, 0)
 	CASES(0, 1)
 	CASES(1, 0)
@@ -737,8 +755,8 @@ static inline void put_8_pixels(void *dst, const float *const rows[3], size_t i,
 		else if (store == STORE_BF16)
 			words.val[c] = low_words(to_bfloats(a), to_bfloats(b));
 		else
-			bytes.val[c] = vmovn_u16(low_words(to_bytes(a, zero_point),
-							   to_bytes(b, zero_point)));
+			bytes.val[c] = vadd_u8(vmovn_u16(low_words(to_bytes(a, 0), to_bytes(b, 0))),
+					       vdup_n_u8((uint8_t)zero_point));
 	}
 	if (store <= STORE_I8)
 		vst3_u8((uint8_t *)dst + 3 * i, bytes);
@@ -770,8 +788,18 @@ static void interleave(void *dst, const float *const rows[3], uint32_t n, enum s
 	uint32_t i = 0;
 
 #ifdef PUT_PIXELS
-	for (; i + 8 <= n; i += 8)
-		PUT_PIXELS(dst, rows, i, store, zero_point);
+	if (store <= STORE_I8)
+		for (; i + 8 <= n; i += 8)
+			PUT_PIXELS(dst, rows, i, STORE_U8, zero_point);
+	else if (store == STORE_F16)
+		for (; i + 8 <= n; i += 8)
+			PUT_PIXELS(dst, rows, i, STORE_F16, 0);
+	else if (store == STORE_F32)
+		for (; i + 8 <= n; i += 8)
+			PUT_PIXELS(dst, rows, i, STORE_F32, 0);
+	else
+		for (; i + 8 <= n; i += 8)
+			PUT_PIXELS(dst, rows, i, STORE_BF16, 0);
 	if (i == n)
 		return;
 	dst = (char *)dst + (size_t)i * 3 * (store <= STORE_I8 ? 1 : store < STORE_F32 ? 2 : 4);
@@ -810,6 +838,12 @@ static void interleave(void *dst, const float *const rows[3], uint32_t n, enum s
 }
 
 const struct prepare_kernels KERNELS = {
-	LANES, blend, scale, bilinear, bilinear_words, split, widen, mosaic, between, colours,
+	LANES,
+#ifdef SHUFFLE_TWO
+	2,
+#else
+	1,
+#endif
+	blend, scale, bilinear, bilinear_words, split, widen, mosaic, between, colours,
 	convert, interleave,
 };

@@ -187,14 +187,21 @@ static int32_t value_step(const struct dlbuf_prepare *p, const struct component 
 	return !p->split ? c->step : p->source.pairs && c->fine ? 2 : 1;
 }
 
-/* Finds which of 16 bytes each of 4 places has. False: the last of `reach` is farther away. */
-static bool find_shuffles(const int32_t *places, uint32_t n, int reach, uint8_t *to)
+/*
+ * Finds which of the bytes behind the first of 4 places each has. Returns in how many windows of
+ * 16 bytes they are; 0: in more than `most`.
+ */
+static uint32_t find_shuffles(const int32_t *places, uint32_t n, int reach, uint32_t most,
+			      uint8_t *to)
 {
+	int32_t far = 0;
+
 	for (uint32_t i = 0; i < n; i++) {
 		int32_t first = places[i] - places[i & ~3u];
 
-		if (first + reach > 15)
-			return false;
+		far = first + reach > far ? first + reach : far;
+		if (far >= 16 * (int32_t)most)
+			return 0;
 		/* The other bytes of a word become 0. Machines with the other order have no shuffles. */
 		for (int k = 0; k <= reach; k++) {
 			uint32_t word = 0x80808000 | (uint32_t)(first + k);
@@ -202,7 +209,7 @@ static bool find_shuffles(const int32_t *places, uint32_t n, int reach, uint8_t 
 			memcpy(to + ((size_t)k * n + i) * 4, &word, 4);
 		}
 	}
-	return true;
+	return (uint32_t)far / 16 + 1;
 }
 
 int prepare_scratch(struct dlbuf_prepare *p)
@@ -236,9 +243,9 @@ int prepare_scratch(struct dlbuf_prepare *p)
 		for (uint32_t j = 0; j < (p->width + 7) / 8 * 8; j++)
 			p->places[i][j] = p->x[c->fine].first[j] * value_step(p, c);
 		p->shuffles[i] = (uint8_t *)at + row;
-		if (!find_shuffles(p->places[i], (p->width + 7) / 8 * 8,
-				   p->paired[i] ? 3 : value_step(p, c), p->shuffles[i]))
-			p->shuffles[i] = NULL;
+		p->windows[i] = find_shuffles(p->places[i], (p->width + 7) / 8 * 8,
+					      p->paired[i] ? 3 : value_step(p, c),
+					      p->kernels->windows, p->shuffles[i]);
 	}
 	p->bands = (struct band *)(void *)(at + p->nbands * each);
 	for (uint32_t i = 0; i < p->nbands; i++, at += each)
@@ -542,8 +549,8 @@ static void sample(const struct dlbuf_prepare *p, uint32_t i, float *const to[],
 	const void *a = upper + at, *b = lower ? lower + at : NULL;
 
 	if (s->rows == SAMPLE_U8)
-		p->kernels->bilinear(first, second, x, p->places[i], p->shuffles[i], a, b, weight,
-				     value_step(p, c));
+		p->kernels->bilinear(first, second, x, p->places[i], p->shuffles[i],
+				     p->windows[i], a, b, weight, value_step(p, c));
 	else
 		p->kernels->bilinear_words(first, second, x, p->places[i], a, b, weight,
 					   row_shift(s), value_step(p, c));
