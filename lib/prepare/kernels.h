@@ -110,20 +110,23 @@ TO_FLOATS(from_bytes, uint8_t, row[i])
 TO_FLOATS(from_words, uint16_t, row[i] >> shift)
 
 /* dst = or += a strip of `count` rows, weighted; they are PREPARE_STRIP apart. */
-static inline void add_rows(float *restrict dst, const float *rows, const float w[], int count,
-			    bool first)
+static inline __attribute__((always_inline))
+void add_rows(float *restrict dst, const float *rows, const float w[], int count, bool first)
 {
-	for (size_t i = 0; i < PREPARE_STRIP; i += LANES) {
+	for (size_t i = 0; i < PREPARE_STRIP; i += 2 * LANES) {
 		/* Two sums wait less for each other. */
-		vf even = { 0 }, odd = { 0 };
+		vf a = vf_load(rows + i) * w[0], b = vf_load(rows + i + LANES) * w[0];
 
-		if (!first)
-			even = vf_load(dst + i);
-		for (int k = 0; k < count; k += 2) {
-			even += vf_load(rows + k * PREPARE_STRIP + i) * w[k];
-			odd += vf_load(rows + (k + 1) * PREPARE_STRIP + i) * w[k + 1];
+		if (!first) {
+			a += vf_load(dst + i);
+			b += vf_load(dst + i + LANES);
 		}
-		*(vf *)(dst + i) = even + odd;
+		for (int k = 1; k < count; k++) {
+			a += vf_load(rows + k * PREPARE_STRIP + i) * w[k];
+			b += vf_load(rows + k * PREPARE_STRIP + i + LANES) * w[k];
+		}
+		*(vf *)(dst + i) = a;
+		*(vf *)(dst + i + LANES) = b;
 	}
 }
 
@@ -151,14 +154,16 @@ static void blend(float *restrict dst, uint32_t n, const struct block *b)
 				const float *rows = b->strip +
 					(size_t)(b->first[j] + k) * PREPARE_STRIP;
 
-				if (b->taps - k > 4 && !k)
-					add_rows(sum, rows, w, 8, true);
-				else if (b->taps - k > 4)
-					add_rows(sum, rows, w, 8, false);
-				else if (!k)
-					add_rows(sum, rows, w, 4, true);
+				const uint32_t left = b->taps - k;
+
+				if (left > 6)
+					add_rows(sum, rows, w, 8, !k);
+				else if (left > 4)
+					add_rows(sum, rows, w, 6, !k);
+				else if (left > 2)
+					add_rows(sum, rows, w, 4, !k);
 				else
-					add_rows(sum, rows, w, 4, false);
+					add_rows(sum, rows, w, 2, !k);
 			}
 		}
 		for (uint32_t at = 0; at < PREPARE_STRIP && i + at < n; at += LANES)
