@@ -411,12 +411,14 @@ static void unpack(uint16_t *restrict dst, const uint8_t *restrict src, uint32_t
 	}
 }
 
+/* Whole vectors: both rows have room. The next component's row is made behind this one. */
 #define SPLIT(name, to, from)								\
 static inline void name(to *restrict dst, const from *restrict words, uint32_t n,	\
 			uint32_t shift, uint32_t mask, uint32_t flip)			\
 {											\
-	for (uint32_t i = 0; i < n; i++)						\
-		dst[i] = (to)((words[i] >> shift & mask) ^ flip);			\
+	for (size_t i = 0; i < n; i += 32, dst += 32, words += 32)			\
+		for (int k = 0; k < 32; k++)						\
+			dst[k] = (to)((words[k] >> shift & mask) ^ flip);		\
 }
 /* A row can begin with half a word: luma of YUYV. */
 typedef uint32_t word4 __attribute__((aligned(2)));
@@ -534,75 +536,76 @@ static inline vf CLAMP(vf x, vf low, vf high)
 /* Which inputs each channel needs, as the matrix has no 0 for them: bit j is input j. */
 #define NEEDS(c0, c1, c2) (c0 | c1 << 4 | c2 << 8)
 enum needs {
-	NEEDS_ONE = NEEDS(1, 1, 1),
 	NEEDS_EACH = NEEDS(1, 2, 4),
 	NEEDS_YUV = NEEDS(5, 7, 3),
 	NEEDS_ALL = NEEDS(7, 7, 7),
 };
 
-/* One channel at LANES places. */
-static inline vf colour(const vf in[3], uint32_t needs, const struct values *to, uint32_t c)
+/* All channels at LANES places. */
+static inline void colour(float *const out[], uint32_t nout, const float *const in[],
+			  uint32_t needs, size_t i, const struct values *to)
 {
-	const float *m = to->matrix[c];
-	const vf zero = { 0 };
-	vf v = zero + m[3];
+	const vf zero = { 0 }, v[3] = { vf_load(in[0] + i), vf_load(in[1] + i), vf_load(in[2] + i) };
 
-	for (int j = 0; j < 3; j++)
-		if (needs >> (4 * c + j) & 1)
-			v += in[j] * m[j];
-	return CLAMP(v, zero + to->low[c], zero + to->high[c]);
+	for (uint32_t c = 0; c < nout; c++) {
+		vf sum = zero + to->matrix[c][3];
+
+		for (int j = 0; j < 3; j++)
+			if (needs >> (4 * c + j) & 1)
+				sum += v[j] * to->matrix[c][j];
+		*(vf *)(out[c] + i) = CLAMP(sum, zero + to->low[c], zero + to->high[c]);
+	}
 }
 
 static inline void colours_of(float *const out[], uint32_t nout, const float *const in[],
-			      uint32_t nin, uint32_t n, const struct values *to, uint32_t needs)
+			      uint32_t needs, uint32_t n, const struct values *to)
 {
-	const float *a = in[0], *b = in[nin - 1 ? 1 : 0], *d = in[nin - 1 ? 2 : 0];
-	float *o[3] = { out[0], out[nout - 1 ? 1 : 0], out[nout - 1 ? 2 : 0] };
-	size_t i = 0;
+	/* Copies, which no store to a row can change. */
+	float *const o[3] = { out[0], out[1], out[2] };
+	const float *const row[3] = { in[0], in[1], in[2] };
+	const struct values copy = *to;
+	const size_t whole = n & ~(LANES - 1u);
 
-	for (; i + LANES <= n; i += LANES) {
-		const vf v[3] = { vf_load(a + i), vf_load(b + i), vf_load(d + i) };
-
-		for (uint32_t c = 0; c < nout; c++)
-			*(vf *)(o[c] + i) = colour(v, needs, to, c);
-	}
-	for (uint32_t c = 0; c < nout && i < n; c++) {
-		const vf v[3] = { vf_load(a + i), vf_load(b + i), vf_load(d + i) };
-		vf last = colour(v, needs, to, c);
-
-		memcpy(o[c] + i, &last, (n - i) * sizeof(float));
-	}
+	for (size_t i = 0; i < whole; i += LANES)
+		colour(o, nout, row, needs, i, &copy);
+	/* The last vector again, with the values that are left. */
+	if (whole < n)
+		colour(o, nout, row, needs, n - LANES, &copy);
 }
 
 static void colours(float *const out[], uint32_t nout, const float *const in[], uint32_t nin,
 		    uint32_t n, const struct values *to)
 {
-	/* A copy, which no store to a row can change. */
-	struct values copy = *to;
-	float *o[3] = { out[0], out[1], out[2] };
+	const float *row[3] = { in[0], in[nin > 1 ? 1 : 0], in[nin > 1 ? 2 : 0] };
+	float *o[3] = { out[0] }, few[3][LANES];
+	struct values v = *to;
 	uint32_t needs = 0;
 
 	for (uint32_t c = 0; c < nout; c++) {
 		/* B, G and R as R, G and B. */
 		uint32_t from = to->reversed ? nout - 1 - c : c;
 
-		memcpy(copy.matrix[c], to->matrix[from], sizeof(copy.matrix[c]));
-		copy.low[c] = to->low[from];
-		copy.high[c] = to->high[from];
-		o[c] = out[from];
-		for (uint32_t j = 0; j < nin; j++)
-			needs |= (to->matrix[from][j] ? 1u : 0) << (4 * c + j);
+		memcpy(v.matrix[c], to->matrix[from], sizeof(v.matrix[c]));
+		v.low[c] = to->low[from];
+		v.high[c] = to->high[from];
+		if (nin == 1)
+			v.matrix[c][c] = v.matrix[c][0];
+		o[c] = n < LANES ? few[c] : out[from];
+		for (uint32_t j = 0; j < 3 && nin > 1; j++)
+			needs |= (v.matrix[c][j] ? 1u : 0) << (4 * c + j);
 	}
-	if (nin == 1)
-		colours_of(o, nout, in, 1, n, &copy, NEEDS_ONE);
+	if (nout == 1 && nin == 1)
+		colours_of(o, 1, row, NEEDS_EACH, n < LANES ? LANES : n, &v);
 	else if (nout == 1)
-		colours_of(o, 1, in, 3, n, &copy, NEEDS_ALL);
+		colours_of(o, 1, row, NEEDS_ALL, n < LANES ? LANES : n, &v);
 	else if (!(needs & ~NEEDS_EACH))
-		colours_of(o, 3, in, 3, n, &copy, NEEDS_EACH);
+		colours_of(o, 3, row, NEEDS_EACH, n < LANES ? LANES : n, &v);
 	else if (!(needs & ~NEEDS_YUV))
-		colours_of(o, 3, in, 3, n, &copy, NEEDS_YUV);
+		colours_of(o, 3, row, NEEDS_YUV, n < LANES ? LANES : n, &v);
 	else
-		colours_of(o, 3, in, 3, n, &copy, NEEDS_ALL);
+		colours_of(o, 3, row, NEEDS_ALL, n < LANES ? LANES : n, &v);
+	for (uint32_t c = 0; c < nout && n < LANES; c++)
+		memcpy(out[to->reversed ? nout - 1 - c : c], few[c], n * sizeof(float));
 }
 
 /*
