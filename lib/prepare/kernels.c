@@ -8,7 +8,7 @@
 #endif
 #if defined(__aarch64__) && LITTLE
 #include <arm_neon.h>
-#define WINDOW(row, at) ((vi)vld1q_u8((row) + (at)[0]))
+#define WINDOW(row, at) ((vi)vld1q_u8((const uint8_t *)((row) + (at)[0])))
 #define SHUFFLE(v, how) ((vi)vqtbl1q_u8((uint8x16_t)(v), vld1q_u8(how)))
 #define SHUFFLE_TWO(v, w, how) \
 	((vi)vqtbl2q_u8((uint8x16x2_t){ { (uint8x16_t)(v), (uint8x16_t)(w) } }, vld1q_u8(how)))

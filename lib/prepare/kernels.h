@@ -15,6 +15,9 @@ typedef int32_t i4 __attribute__((vector_size(16)));
 typedef uint8_t vb __attribute__((vector_size(16), aligned(1)));
 typedef uint16_t vw __attribute__((vector_size(16), aligned(2)));
 
+/* Where the compiler does not see that a branch is constant. */
+#define INLINE static inline __attribute__((always_inline))
+
 static inline vf vf_load(const float *p)
 {
 	return *(const vf *)p;
@@ -110,8 +113,8 @@ TO_FLOATS(from_bytes, uint8_t, row[i])
 TO_FLOATS(from_words, uint16_t, row[i] >> shift)
 
 /* dst = or += a strip of `count` rows, weighted; they are PREPARE_STRIP apart. */
-static inline __attribute__((always_inline))
-void add_rows(float *restrict dst, const float *rows, const float w[], int count, bool first)
+INLINE void add_rows(float *restrict dst, const float *rows, const float w[], int count,
+		     bool first)
 {
 	for (size_t i = 0; i < PREPARE_STRIP; i += 2 * LANES) {
 		/* Two sums wait less for each other. */
@@ -190,179 +193,146 @@ static void scale(float *restrict dst, size_t to, const struct axis *axis, const
 }
 
 /*
- * The bytes of LANES places: words by a gather; or, which is faster, 16 bytes of 4 places, where
- * tables say which are bytes 0 to 3 of each place.
+ * LANES places of a row of bytes or of words of 16 bits, and the values behind them: 4 bytes of
+ * each place; or, which is faster, windows of 16 bytes of 4 places, where tables say which are
+ * values 0 to 3 of each place.
  */
 struct places {
 	const int32_t *at;
-	uint32_t windows;	/* of 16 bytes; 0: words */
-	const uint8_t *how;	/* the next byte's table is `stride` behind */
+	bool words;
+	uint32_t shift;		/* of words */
+	uint32_t windows;
+	const uint8_t *how;	/* the next value's table is `stride` behind */
 	size_t stride;
 };
 
-struct bytes {
+/* Without windows, second has the words `step` behind the places, if that is not 1. */
+struct values_at {
 	vi first, second;
 };
 
-static inline struct bytes bytes_at(const uint8_t *row, struct places p)
+INLINE struct values_at load(const void *row, struct places p, int32_t step, bool two)
 {
+	const uint16_t *words = row;
+	const uint8_t *bytes = row;
+
 #ifdef WINDOW
 	if (p.windows)
-		return (struct bytes){ WINDOW(row, p.at),
-			p.windows > 1 ? WINDOW(row + 16, p.at) : (vi){ 0 } };
+		return (struct values_at){ p.words ? WINDOW(words, p.at) : WINDOW(bytes, p.at),
+			p.windows == 1 ? (vi){ 0 } : p.words ? WINDOW(words + 8, p.at) :
+			WINDOW(bytes + 16, p.at) };
 #endif
-	return (struct bytes){ gather_bytes(row, p.at), { 0 } };
+	if (!p.words)
+		return (struct values_at){ gather_bytes(bytes, p.at), { 0 } };
+	return (struct values_at){ gather_words(words, p.at),
+		two && step > 1 ? gather_words(words + step, p.at) : (vi){ 0 } };
 }
 
-static inline vf byte_of(struct bytes bytes, int n, struct places p)
+INLINE vf value_of(struct values_at v, int32_t n, int32_t step, struct places p)
 {
+	const bool behind = step > 1 && n >= step;
+	vi x = behind ? v.second : v.first;
+
 #ifdef SHUFFLE_TWO
 	if (p.windows > 1)
-		return __builtin_convertvector(SHUFFLE_TWO(bytes.first, bytes.second,
-							   p.how + n * p.stride), vf);
+		return __builtin_convertvector(SHUFFLE_TWO(v.first, v.second, p.how + n * p.stride) >>
+					       p.shift, vf);
 #endif
 #ifdef SHUFFLE
 	if (p.windows)
-		return __builtin_convertvector(SHUFFLE(bytes.first, p.how + n * p.stride), vf);
+		return __builtin_convertvector(SHUFFLE(v.first, p.how + n * p.stride) >> p.shift, vf);
 #endif
-	(void)p;
-	return __builtin_convertvector(bytes.first >> 8 * n & 255, vf);
+	if (!p.words)
+		return __builtin_convertvector(v.first >> 8 * n & 255, vf);
+	n -= behind ? step : 0;
+	return __builtin_convertvector(x >> (16 * n + p.shift) & (int32_t)(0xffffu >> p.shift), vf);
 }
 
-/* Between two samples of a row that are step bytes apart. */
-static inline vf across(struct bytes bytes, struct places p, int at, int step, vf weight, bool two)
+/* Between two samples of a row that are step values apart. */
+INLINE vf across(struct values_at v, struct places p, int32_t at, int32_t step, vf weight, bool two)
 {
-	vf v = byte_of(bytes, at, p);
+	vf x = value_of(v, at, step, p);
 
-	return two ? v + (byte_of(bytes, at + step, p) - v) * weight : v;
+	return two ? x + (value_of(v, at + step, step, p) - x) * weight : x;
 }
 
-static inline __attribute__((always_inline))
-void bilinear_of(float *restrict dst, float *restrict dst2, const struct axis *axis,
-		 const int32_t *places, const uint8_t *shuffles, const uint8_t *a,
-		 const uint8_t *b, float weight_b, int32_t step, uint32_t windows,
-		 bool two_taps, bool two_rows, bool pair)
-{
-	size_t padded = (axis->n + 7) & ~7u;
-	const float *second = axis->weights + (two_taps ? padded : 0);
-
-	for (size_t i = 0; i < padded; i += LANES) {
-		const struct places p = { places + i, windows, shuffles + (windows ? 4 * i : 0),
-			4 * padded };
-		struct bytes bytes = bytes_at(a, p);
-		vf w = vf_load(second + i), v = across(bytes, p, 0, step, w, two_taps), v2 = v;
-
-		if (pair)
-			v2 = across(bytes, p, 1, 2, w, two_taps);
-		if (two_rows) {
-			bytes = bytes_at(b, p);
-			v += (across(bytes, p, 0, step, w, two_taps) - v) * weight_b;
-			if (pair)
-				v2 += (across(bytes, p, 1, 2, w, two_taps) - v2) * weight_b;
-		}
-		*(vf *)(dst + i) = v;
-		if (pair)
-			*(vf *)(dst2 + i) = v2;
-	}
-}
-
-/* Two samples, or two components, of words. */
-struct two {
-	vf v, v2;
+/* The kernel's arguments. */
+struct bilinear {
+	float *dst, *dst2;
+	const struct axis *axis;
+	const int32_t *places;
+	const uint8_t *shuffles;
+	const void *a, *b;
+	float weight_b;
+	uint32_t shift;
 };
 
-static inline struct two words_across(const uint16_t *row, const int32_t *places, uint32_t shift,
-				      vf weight, bool two_taps, uint32_t step)
+INLINE void bilinear_of(const struct bilinear *k, bool words, uint32_t windows, int32_t step, bool pair,
+			bool two_taps, bool two_rows)
 {
-	const int32_t mask = 0xffff >> shift;
-	vi word = gather_words(row, places);
-	struct two t = { __builtin_convertvector(word >> shift & mask, vf),
-			 __builtin_convertvector(word >> (16 + shift) & mask, vf) };
+	size_t padded = (k->axis->n + 7) & ~7u;
+	const float *second = k->axis->weights + (two_taps ? padded : 0);
+	float *restrict dst = k->dst, *restrict dst2 = k->dst2;
+	const float weight_b = k->weight_b;
+	const void *a = k->a, *b = k->b;
+	struct places p = { k->places, words, words ? k->shift : 0, windows, k->shuffles, 4 * padded };
 
-	if (two_taps && step == 1) {
-		t.v += (t.v2 - t.v) * weight;
-	} else if (two_taps) {
-		word = gather_words(row + step, places);
-		t.v += (__builtin_convertvector(word >> shift & mask, vf) - t.v) * weight;
-		t.v2 += (__builtin_convertvector(word >> (16 + shift) & mask, vf) - t.v2) * weight;
-	}
-	return t;
-}
+	for (size_t i = 0; i < padded; i += LANES, p.at += LANES, p.how += windows ? 4 * LANES : 0) {
+		struct values_at v = load(a, p, step, two_taps);
+		vf w = vf_load(second + i), x = across(v, p, 0, step, w, two_taps), y = x;
 
-static inline void words_of(float *restrict dst, float *restrict dst2, const struct axis *axis,
-			    const int32_t *places, const uint16_t *a, const uint16_t *b,
-			    float weight_b, uint32_t shift, bool two_taps, bool two_rows, bool pair,
-			    uint32_t step)
-{
-	size_t padded = (axis->n + 7) & ~7u;
-	const float *second = axis->weights + (two_taps ? padded : 0);
-
-	for (size_t i = 0; i < padded; i += LANES) {
-		vf w = vf_load(second + i);
-		struct two t = words_across(a, places + i, shift, w, two_taps, step), u;
-
-		if (two_rows) {
-			u = words_across(b, places + i, shift, w, two_taps, step);
-			t.v += (u.v - t.v) * weight_b;
-			t.v2 += (u.v2 - t.v2) * weight_b;
-		}
-		*(vf *)(dst + i) = t.v;
 		if (pair)
-			*(vf *)(dst2 + i) = t.v2;
+			y = across(v, p, 1, step, w, two_taps);
+		if (two_rows) {
+			v = load(b, p, step, two_taps);
+			x += (across(v, p, 0, step, w, two_taps) - x) * weight_b;
+			if (pair)
+				y += (across(v, p, 1, step, w, two_taps) - y) * weight_b;
+		}
+		*(vf *)(dst + i) = x;
+		if (pair)
+			*(vf *)(dst2 + i) = y;
 	}
 }
 
-static void bilinear_words(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
-			   const uint16_t *a, const uint16_t *b, float weight_b, uint32_t shift,
-			   uint32_t step)
-{
-#define CASE(taps, rows, kind, pair, step_)						\
-	case (taps) * 8 + (rows) * 4 + (kind):						\
-		words_of(dst, dst2, axis, places, a, b, weight_b, shift, taps, rows, pair, step_); \
+#define ONE(words, windows, kind, step, pair, taps, rows)					\
+	case (((words) * 3 + (windows)) * 3 + (kind)) * 4 + (taps) * 2 + (rows):		\
+		bilinear_of(&k, words, windows, step, pair, taps, rows);			\
 		break;
-#define CASES(taps, rows)								\
-	CASE(taps, rows, 0, false, 1)							\
-	CASE(taps, rows, 1, false, step)						\
-	CASE(taps, rows, 2, true, 2)
-	switch ((axis->taps > 1) * 8 + !!b * 4 + (dst2 ? 2 : step > 1)) {
-	CASES(0, 0)
-	CASES(0, 1)
-	CASES(1, 0)
-	CASES(1, 1)
-	}
-#undef CASES
-#undef CASE
-}
+#define CASES(words, windows, kind, step, pair)							\
+	ONE(words, windows, kind, step, pair, 0, 0) ONE(words, windows, kind, step, pair, 0, 1)	\
+	ONE(words, windows, kind, step, pair, 1, 0) ONE(words, windows, kind, step, pair, 1, 1)
 
 static void bilinear(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
-		     const uint8_t *shuffles, uint32_t windows, const uint8_t *a, const uint8_t *b,
-		     float weight_b, int32_t step)
+		     const uint8_t *shuffles, uint32_t windows, const void *a, const void *b,
+		     float weight_b, int32_t step, bool words, uint32_t shift)
 {
-#define CASE(windows, taps, rows, pair, step_)						\
-	case (windows) * 8 + (taps) * 4 + (rows) * 2 + (pair):				\
-		bilinear_of(dst, dst2, axis, places, shuffles, a, b, weight_b, step_,	\
-			    windows, taps, rows, pair);					\
-		break;
-#ifdef SHUFFLE_TWO
-#define TWO(taps, rows) CASE(2, taps, rows, 0, step) CASE(2, taps, rows, 1, 2)
-#else
-#define TWO(taps, rows)
+	const struct bilinear k = { dst, dst2, axis, places, shuffles, a, b, weight_b, shift };
+	uint32_t kind = dst2 ? 2 : words && !windows && step > 1;
+
+	switch (((words * 3u + windows) * 3 + kind) * 4 + (axis->taps > 1 ? 2 : 0) + !!b) {
+	CASES(0, 0, 0, step, false)
+	CASES(0, 0, 2, 2, true)
+	CASES(1, 0, 0, 1, false)
+	CASES(1, 0, 1, step, false)
+	CASES(1, 0, 2, 2, true)
+#ifdef SHUFFLE
+	CASES(0, 1, 0, step, false)
+	CASES(0, 1, 2, 2, true)
 #endif
-#define CASES(taps, rows)								\
-	CASE(0, taps, rows, 0, step)							\
-	CASE(0, taps, rows, 1, 2)							\
-	CASE(1, taps, rows, 0, step)							\
-	CASE(1, taps, rows, 1, 2)							\
-	TWO(taps, rows)
-	switch (windows * 8 + (axis->taps > 1) * 4 + !!b * 2 + !!dst2) {
-	CASES(0, 0)
-	CASES(0, 1)
-	CASES(1, 0)
-	CASES(1, 1)
+#ifdef SHUFFLE_TWO
+	CASES(0, 2, 0, step, false)
+	CASES(0, 2, 2, 2, true)
+	CASES(1, 2, 0, step, false)
+	CASES(1, 2, 2, 2, true)
+#elif defined(SHUFFLE)
+	CASES(1, 1, 0, step, false)
+	CASES(1, 1, 2, 2, true)
+#endif
 	}
-#undef CASES
-#undef CASE
 }
+#undef CASES
+#undef ONE
 
 /*
  * Samples of MIPI's groups of `depth` bits, 8 at once: the high bytes, and pairs of bytes with the
@@ -849,9 +819,11 @@ const struct prepare_kernels KERNELS = {
 	LANES,
 #ifdef SHUFFLE_TWO
 	2,
-#else
+#elif defined(SHUFFLE)
 	1,
+#else
+	0,
 #endif
-	blend, scale, bilinear, bilinear_words, split, widen, mosaic, between, colours,
+	blend, scale, bilinear, split, widen, mosaic, between, colours,
 	convert, interleave,
 };

@@ -154,8 +154,8 @@ struct dlbuf_prepare {
 	uint32_t block;			/* rows of the scaled picture that are computed at once */
 	int32_t *places[3];			/* of each component: the first value of a window */
 	/*
-	 * Tables of bytes 0 to 3 of the places: which of the bytes from the first of 4 places on each
-	 * is, and 3 zeros. They are in so many windows of 16 bytes; 0: there are no tables.
+	 * Tables of values 0 to 3 of the places: which of the bytes from the first of 4 places on each
+	 * has, and zeros. They are in so many windows of 16 bytes; 0: there are no tables.
 	 */
 	uint8_t *shuffles[3];
 	uint32_t windows[3];
@@ -272,7 +272,7 @@ struct block {
  */
 struct prepare_kernels {
 	uint32_t lanes;			/* of a block */
-	uint32_t windows;		/* of 16 bytes, that a table of shuffles can cover */
+	uint32_t windows;		/* of 16 bytes, that a table of shuffles can cover, or 0 */
 	/* dst[i][j] = the sum over k of rows[first[j] + k][i] * weights[j][k], for all lanes j */
 	void (*blend)(float *dst, uint32_t n, const struct block *block);
 	/*
@@ -282,18 +282,14 @@ struct prepare_kernels {
 	void (*scale)(float *dst, size_t to, const struct axis *axis, const int32_t *places,
 		      const float *values, int32_t step);
 	/*
-	 * A row of scale(), of the weighted sum of two rows of bytes, or with b NULL of one, where the
-	 * axis has at most 2 taps and step at most 3. dst2, if not NULL, is of the component
-	 * one byte behind; step is 2 then. shuffles cover so many windows; with 0 they are not used.
-	 * It reads up to 32 behind a place.
+	 * A row of scale(), of the weighted sum of two rows of bytes or of words of 16 bits, or with b
+	 * NULL of one, where the axis has at most 2 taps. step is at most 3 for bytes. dst2, if not
+	 * NULL, is of the component one value behind; step is 2 then. shuffles cover so many windows;
+	 * with 0 they are not used. It reads up to 32 bytes behind a place.
 	 */
 	void (*bilinear)(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
-			 const uint8_t *shuffles, uint32_t windows, const uint8_t *a,
-			 const uint8_t *b, float weight_b, int32_t step);
-	/* The same of words, with any step; 2 with dst2. */
-	void (*bilinear_words)(float *dst, float *dst2, const struct axis *axis,
-			       const int32_t *places, const uint16_t *a, const uint16_t *b,
-			       float weight_b, uint32_t shift, uint32_t step);
+			 const uint8_t *shuffles, uint32_t windows, const void *a, const void *b,
+			 float weight_b, int32_t step, bool words, uint32_t shift);
 	/* dst[i] = (words[i] >> shift & mask) ^ flip, of words of 2 or 4 bytes to bytes or 16 bits */
 	void (*split)(void *dst, const void *words, uint32_t n, uint32_t bytes, bool to_bytes,
 		      uint32_t shift, uint32_t mask, uint32_t flip);

@@ -191,25 +191,27 @@ static int32_t value_step(const struct dlbuf_prepare *p, const struct component 
  * Finds which of the bytes behind the first of 4 places each has. Returns in how many windows of
  * 16 bytes they are; 0: in more than `most`.
  */
-static uint32_t find_shuffles(const int32_t *places, uint32_t n, int reach, uint32_t most,
-			      uint8_t *to)
+static uint32_t find_shuffles(const int32_t *places, uint32_t n, int32_t reach, int32_t value,
+			      int32_t most, uint8_t *to)
 {
 	int32_t far = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		int32_t first = places[i] - places[i & ~3u];
+		int32_t at = (places[i] - places[i & ~3u]) * value;
 
-		far = first + reach > far ? first + reach : far;
-		if (far >= 16 * (int32_t)most)
+		far = at + (reach + 1) * value > far ? at + (reach + 1) * value : far;
+		if (far > 16 * most)
 			return 0;
-		/* The other bytes of a word become 0. Machines with the other order have no shuffles. */
-		for (int k = 0; k <= reach; k++) {
-			uint32_t word = 0x80808000 | (uint32_t)(first + k);
+		/* The rest of 32 bits becomes 0. Machines with the other order have no shuffles. */
+		for (int k = 0; k <= reach; k++, at += value) {
+			uint32_t word = value == 1 ? 0x80808000 | (uint32_t)at :
+				0x80800100 + (uint32_t)at * 0x101;
 
 			memcpy(to + ((size_t)k * n + i) * 4, &word, 4);
 		}
 	}
-	return (uint32_t)far / 16 + 1;
+	/* There is no code for words in one of two windows. */
+	return (uint32_t)(value > 1 ? most : (far + 15) / 16);
 }
 
 int prepare_scratch(struct dlbuf_prepare *p)
@@ -245,7 +247,8 @@ int prepare_scratch(struct dlbuf_prepare *p)
 		p->shuffles[i] = (uint8_t *)at + row;
 		p->windows[i] = find_shuffles(p->places[i], (p->width + 7) / 8 * 8,
 					      p->paired[i] ? 3 : value_step(p, c),
-					      p->kernels->windows, p->shuffles[i]);
+					      (int32_t)value_bytes(p->source.rows),
+					      (int32_t)p->kernels->windows, p->shuffles[i]);
 	}
 	p->bands = (struct band *)(void *)(at + p->nbands * each);
 	for (uint32_t i = 0; i < p->nbands; i++, at += each)
@@ -548,12 +551,8 @@ static void sample(const struct dlbuf_prepare *p, uint32_t i, float *const to[],
 	float *first = to[i + swapped], *second = pair ? to[i + !swapped] : NULL;
 	const void *a = upper + at, *b = lower ? lower + at : NULL;
 
-	if (s->rows == SAMPLE_U8)
-		p->kernels->bilinear(first, second, x, p->places[i], p->shuffles[i],
-				     p->windows[i], a, b, weight, value_step(p, c));
-	else
-		p->kernels->bilinear_words(first, second, x, p->places[i], a, b, weight,
-					   row_shift(s), value_step(p, c));
+	p->kernels->bilinear(first, second, x, p->places[i], p->shuffles[i], p->windows[i], a, b,
+			     weight, value_step(p, c), s->rows == SAMPLE_U16, row_shift(s));
 }
 
 /* The components of one plane that are sums of samples, for output row y, to row j of `in`. */
