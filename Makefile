@@ -200,7 +200,7 @@ hot := system/error system/sys dmabuf/buffer import/cache import/device import/l
 $(hot:%=$(O)/lib/%.o): private cold-code :=
 # What calls the kernel or a driver, or runs once for a device, is small. The rest runs for
 # each frame, too.
-warm := $(hot) prepare/rows prepare/bytes system/fork dmabuf/fence import/import access/pending backends/vulkan/jobs backends/vulkan/sync
+warm := $(hot) prepare/axis prepare/rows prepare/bytes system/fork dmabuf/fence import/import access/pending backends/vulkan/jobs backends/vulkan/sync
 $(filter-out $(warm:%=$(O)/lib/%.o),$(patsubst %.c,$(O)/%.o,$(wildcard lib/*/*.c lib/backends/*/*.c udmabuf/*.c))): private size := \
 	$(if $(filter -O2,$(CFLAGS)),$(smallest))
 # Loops over pixels, which the compiler makes vectors of. No vector is passed to another file, so

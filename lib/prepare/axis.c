@@ -2,6 +2,7 @@
 /* The places and weights of the samples along one axis: docs/prepare.md, "Filters". */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../system/internal.h"
 #include "../system/sys.h"
@@ -154,27 +155,79 @@ static double weight_of(enum dlbuf_filter filter, const struct window *w, double
 	}
 }
 
+static int grow(struct axis *a, uint32_t padded, uint32_t taps)
+{
+	if (prepare_grow(&a->memory, &a->room, (size_t)padded * (1 + taps) * sizeof(*a->weights)))
+		return -ENOMEM;
+	a->first = a->memory;
+	a->weights = (float *)(a->first + padded);
+	return 0;
+}
+
+/* The same as below for DLBUF_FILTER_BILINEAR, in one pass: small crops cost little else. */
+static void bilinear_axis(const struct axis_of *of, double scale, struct axis *out)
+{
+	const int32_t low = (int32_t)of->low, last = (int32_t)of->high - 1;
+	uint32_t padded = (of->n + 7) & ~7u;
+	float *left = out->weights, *right = left + padded;
+
+	out->n = of->n;
+	out->taps = 1;
+	for (uint32_t i = 0; i < padded; i++) {
+		uint32_t at = of->begin + (i < of->n ? i : of->n - 1);
+		double centre = of->from + (at + .5) * scale - .5, whole = prepare_floor(centre);
+		double part = centre - whole;
+		int32_t first = (int32_t)whole;
+
+		/* The border's sample is repeated. */
+		if (first < low || first >= last) {
+			first = first < low ? low : last;
+			part = 0;
+		}
+		out->taps = part ? 2 : out->taps;
+		out->first[i] = first;
+		left[i] = (float)(1 - part);
+		right[i] = (float)part;
+	}
+	/* All outputs have `taps` samples; the last of the row begin earlier. */
+	for (uint32_t i = padded; out->taps == 2 && i-- && out->first[i] == last;) {
+		out->first[i]--;
+		left[i] = 0;
+		right[i] = 1;
+	}
+	out->low = (uint32_t)out->first[0];
+	out->high = (uint32_t)out->first[padded - 1] + out->taps;
+}
+
 int prepare_axis(enum dlbuf_filter filter, double from, double length, uint32_t all,
 		 uint32_t begin, uint32_t n, uint32_t low, uint32_t high, struct axis *out)
 {
+	const struct axis_of of = { from, length, all, begin, n, low, high };
 	double scale = length / all;
 	uint32_t taps = 1, padded = (n + 7) & ~7u;
 	struct window w;
 
+	if (!memcmp(&out->of, &of, offsetof(struct axis_of, high) + sizeof(of.high)))
+		return 0;
+	out->of = (struct axis_of){ 0 };
+	if (filter == DLBUF_FILTER_BILINEAR) {
+		if (grow(out, padded, 2))
+			return -ENOMEM;
+		bilinear_axis(&of, scale, out);
+		out->of = of;
+		return 0;
+	}
 	for (uint32_t i = 0; i < n; i++) {
 		w = window_of(filter, from, scale, begin + i, low, high);
 		if (w.end - w.begin > taps)
 			taps = w.end - w.begin;
 	}
-	if (prepare_grow(&out->memory, &out->room,
-			 (size_t)padded * (1 + taps) * sizeof(*out->weights)))
+	if (grow(out, padded, taps))
 		return -ENOMEM;
 	out->n = n;
 	out->taps = taps;
 	out->low = high;
 	out->high = low;
-	out->first = out->memory;
-	out->weights = (float *)(out->first + padded);
 	for (uint32_t i = 0; i < padded; i++) {
 		double sum = 0;
 		int64_t first;
@@ -197,5 +250,6 @@ int prepare_axis(enum dlbuf_filter filter, double from, double length, uint32_t 
 		if (first + taps > out->high)
 			out->high = (uint32_t)(first + taps);
 	}
+	out->of = of;
 	return 0;
 }

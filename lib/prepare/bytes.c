@@ -138,8 +138,9 @@ bool prepare_bytes_find(struct dlbuf_prepare *p)
 	const struct source *s = &p->source;
 
 	p->ngroups = 0;
-	if (!p->byte_kernels || s->sample != SAMPLE_U8 || s->floats || p->store > STORE_I8 ||
-	    p->opts.flags & DLBUF_PREPARE_EXACT || !find_values(p, &p->byte_values))
+	if (!p->byte_kernels || s->sample != SAMPLE_U8 || s->group.words || s->packed.samples ||
+	    s->mosaic || p->store > STORE_I8 || p->opts.flags & DLBUF_PREPARE_EXACT ||
+	    !find_values(p, &p->byte_values))
 		return false;
 	for (uint32_t i = 0; i < s->ncomponents; i++)
 		if (p->x[s->components[i].fine].taps > 2 || p->y[s->components[i].fine].taps > 2)

@@ -93,7 +93,29 @@ static void find_places(struct source *s)
 		c->first = most > 1 && i ? 2 * i - 1 : i;
 		c->step = s->group.values / c->count;
 	}
-	s->floats = true;
+	s->rows = SAMPLE_F32;
+}
+
+/* Whether samples are bits of words of 2 or 4 bytes, which kernels do not take as they are. */
+static void find_split(struct source *s)
+{
+	const bool big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < s->ncomponents; i++) {
+		const struct component *c = &s->components[i];
+
+		most = c->depth > most ? c->depth : most;
+		if (!s->group.words && s->sample == SAMPLE_U8 && c->step > 3)
+			s->split = true;
+	}
+	s->pairs = s->ncomponents == 3 && !s->group.words && s->components[0].step == 2 &&
+		s->components[1].step == 4 && s->sample <= SAMPLE_U16;
+	s->split |= s->pairs;
+	if (s->group.words == 1 && s->group.bytes > 1 && !s->group.turn && s->group.swapped == big) {
+		s->split = true;
+		s->rows = most > 8 ? SAMPLE_U16 : SAMPLE_U8;
+	}
 }
 
 /* Formats of one value that is a brightness, or is shown as one: depth, touch, infrared. */
@@ -113,6 +135,11 @@ static struct scale scale_of(const struct source *s, uint32_t i, bool limited, b
 	double max = s->sample >= SAMPLE_F16 ? 1 : all - 1;
 	double step = s->sample >= SAMPLE_F16 ? 1 / 255. : all / 256.;
 
+	/* Rows of a mosaic have sums of four samples. */
+	if (s->mosaic) {
+		max *= 4;
+		step *= 4;
+	}
 	if (limited)
 		return (struct scale){ (chroma ? 128 : 16) * step, (chroma ? 224 : 219) * step };
 	return (struct scale){ chroma ? 128 * step : 0, max };
@@ -191,7 +218,7 @@ static int find_words(const struct format *f, struct source *s)
 		f->bits == 16 ? SAMPLE_F16 : SAMPLE_F32;
 	s->shift = f->shift;
 	s->mosaic = packed ? !!strchr(packed->letters, '/') : format_is_mosaic(f);
-	s->floats = s->mosaic || packed || s->sample == SAMPLE_F16;
+	s->rows = s->sample == SAMPLE_F16 ? SAMPLE_F32 : packed ? SAMPLE_U16 : s->sample;
 	s->group.bytes = f->bits / 8;
 	s->group.negative = f->type == kDLInt;
 	s->group.swapped = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ && f->bits > 8;
@@ -234,22 +261,23 @@ static int find_mosaic(const struct format *f, const char *letters, const struct
 	/* That of the visible picture. The letters are two rows with a stroke between them. */
 	for (uint32_t i = 0; i < 4; i++)
 		s->pattern[i] = letters[(i / 2 + crop->y) % 2 * 3 + (i + crop->x) % 2];
-	/* rows.c makes rows of floats of it. */
-	for (uint8_t i = 0; i < 3; i++)
-		s->components[i] = (struct component){ .first = i, .step = 3, .hsub = 1, .vsub = 1,
+	/* rows.c makes a row of each colour. */
+	for (uint32_t i = 0; i < 3; i++)
+		s->components[i] = (struct component){ .step = 1, .hsub = 1, .vsub = 1,
 			.depth = s->packed.samples ? s->packed.depth : f->depth };
 	s->ncomponents = 3;
+	s->split = true;
+	/* Sums of four samples of 14 bits have 16 bits. */
+	s->rows = s->components[0].depth <= 14 ? SAMPLE_U16 : SAMPLE_F32;
 	return 0;
 }
 
-/* One component, which is made of groups of bytes. */
+/* One component: the samples of the groups, also of those before the visible picture. */
 static void find_grey(struct source *s)
 {
-	s->components[0] = (struct component){ .step = 1, .hsub = 1, .vsub = 1,
-		.depth = s->packed.depth, .count = s->packed.samples };
+	s->components[0] = (struct component){ .first = s->packed.skip, .step = 1, .hsub = 1,
+		.vsub = 1, .depth = s->packed.depth };
 	s->ncomponents = 1;
-	s->group.words = s->packed.bytes;
-	s->group.values = s->packed.samples;
 }
 
 int prepare_source(const struct dlbuf_frame *frame, const struct dlbuf_colour *colour,
@@ -297,6 +325,7 @@ int prepare_source(const struct dlbuf_frame *frame, const struct dlbuf_colour *c
 		ret = find_component(f, *c, s);
 	if (!ret && s->group.words)
 		find_places(s);
+	find_split(s);
 	return ret ? ret : find_matrix(code, limited, yuv, s);
 }
 

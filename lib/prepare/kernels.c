@@ -8,8 +8,16 @@
 #endif
 #if defined(__aarch64__) && LITTLE
 #include <arm_neon.h>
-#define WINDOW(row, at) ((vi)vld1q_u8((row) + (at)[0]))
+#define WINDOW(row, at) ((vi)vld1q_u8((const uint8_t *)((row) + (at)[0])))
 #define SHUFFLE(v, how) ((vi)vqtbl1q_u8((uint8x16_t)(v), vld1q_u8(how)))
+#define SHUFFLE_TWO(v, w, how) \
+	((vi)vqtbl2q_u8((uint8x16x2_t){ { (uint8x16_t)(v), (uint8x16_t)(w) } }, vld1q_u8(how)))
+#define SHUFFLE_BYTES(v, how) ((vb)vqtbl1q_u8((uint8x16_t)(v), (uint8x16_t)(how)))
+/* The instructions ignore NaN, so it becomes low. */
+#define CLAMP(x, low, high) \
+	((vf)vminnmq_f32(vmaxnmq_f32((float32x4_t)(x), (float32x4_t)(low)), (float32x4_t)(high)))
+#define TO_HALVES(x) ((halves)vcvt_f16_f32((float32x4_t)(x)))
+#define PUT_PIXELS put_8_pixels
 #endif
 #ifdef __SSE2__
 #include <emmintrin.h>

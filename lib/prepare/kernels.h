@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The inner loops, in GNU C's vector extensions. A file that defines LANES and KERNELS
- * includes it; GATHER_BYTES and GATHER_WORDS may be the processor's own. The compiler makes vectors
- * of the plain loops by itself (-O3).
+ * includes it. The compiler makes vectors of the plain loops by itself (-O3). AVX2's gathers are not
+ * used: they are fewer instructions, and take more time.
  */
 #include <string.h>
 
@@ -15,12 +15,14 @@ typedef int32_t i4 __attribute__((vector_size(16)));
 typedef uint8_t vb __attribute__((vector_size(16), aligned(1)));
 typedef uint16_t vw __attribute__((vector_size(16), aligned(2)));
 
+/* Where the compiler does not see that a branch is constant. */
+#define INLINE static inline __attribute__((always_inline))
+
 static inline vf vf_load(const float *p)
 {
 	return *(const vf *)p;
 }
 
-#ifndef GATHER_BYTES
 /* Four bytes of a place; the first is the lowest. */
 static inline int32_t word_at(const uint8_t *at)
 {
@@ -30,24 +32,33 @@ static inline int32_t word_at(const uint8_t *at)
 	return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? word : (int32_t)__builtin_bswap32(word);
 }
 
-static inline vi GATHER_BYTES(const uint8_t *row, const int32_t *at)
+#if LANES == 8
+#define FROM(load, row, at)							\
+	{ load(row + at[0]), load(row + at[1]), load(row + at[2]), load(row + at[3]),	\
+	  load(row + at[4]), load(row + at[5]), load(row + at[6]), load(row + at[7]) }
+#else
+#define FROM(load, row, at)							\
+	{ load(row + at[0]), load(row + at[1]), load(row + at[2]), load(row + at[3]) }
+#endif
+
+static inline vi gather_bytes(const uint8_t *row, const int32_t *at)
 {
-	return (vi){ word_at(row + at[0]), word_at(row + at[1]), word_at(row + at[2]),
-		     word_at(row + at[3]) };
+	return (vi)FROM(word_at, row, at);
 }
 
 /* Two words of a place; the first is the lower half. */
 static inline int32_t words_at(const uint16_t *at)
 {
-	return (int32_t)(at[0] | (uint32_t)at[1] << 16);
+	uint32_t words;
+
+	memcpy(&words, at, 4);
+	return (int32_t)(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? words : words << 16 | words >> 16);
 }
 
-static inline vi GATHER_WORDS(const uint16_t *row, const int32_t *at)
+static inline vi gather_words(const uint16_t *row, const int32_t *at)
 {
-	return (vi){ words_at(row + at[0]), words_at(row + at[1]), words_at(row + at[2]),
-		     words_at(row + at[3]) };
+	return (vi)FROM(words_at, row, at);
 }
-#endif
 
 /* Stores vectors s0, s1 ... as columns: value i of vector j to dst[i * to + j]. */
 #if LANES == 8
@@ -102,20 +113,23 @@ TO_FLOATS(from_bytes, uint8_t, row[i])
 TO_FLOATS(from_words, uint16_t, row[i] >> shift)
 
 /* dst = or += a strip of `count` rows, weighted; they are PREPARE_STRIP apart. */
-static inline void add_rows(float *restrict dst, const float *rows, const float w[], int count,
-			    bool first)
+INLINE void add_rows(float *restrict dst, const float *rows, const float w[], int count,
+		     bool first)
 {
-	for (size_t i = 0; i < PREPARE_STRIP; i += LANES) {
+	for (size_t i = 0; i < PREPARE_STRIP; i += 2 * LANES) {
 		/* Two sums wait less for each other. */
-		vf even = { 0 }, odd = { 0 };
+		vf a = vf_load(rows + i) * w[0], b = vf_load(rows + i + LANES) * w[0];
 
-		if (!first)
-			even = vf_load(dst + i);
-		for (int k = 0; k < count; k += 2) {
-			even += vf_load(rows + k * PREPARE_STRIP + i) * w[k];
-			odd += vf_load(rows + (k + 1) * PREPARE_STRIP + i) * w[k + 1];
+		if (!first) {
+			a += vf_load(dst + i);
+			b += vf_load(dst + i + LANES);
 		}
-		*(vf *)(dst + i) = even + odd;
+		for (int k = 1; k < count; k++) {
+			a += vf_load(rows + k * PREPARE_STRIP + i) * w[k];
+			b += vf_load(rows + k * PREPARE_STRIP + i + LANES) * w[k];
+		}
+		*(vf *)(dst + i) = a;
+		*(vf *)(dst + i + LANES) = b;
 	}
 }
 
@@ -143,14 +157,16 @@ static void blend(float *restrict dst, uint32_t n, const struct block *b)
 				const float *rows = b->strip +
 					(size_t)(b->first[j] + k) * PREPARE_STRIP;
 
-				if (b->taps - k > 4 && !k)
-					add_rows(sum, rows, w, 8, true);
-				else if (b->taps - k > 4)
-					add_rows(sum, rows, w, 8, false);
-				else if (!k)
-					add_rows(sum, rows, w, 4, true);
+				const uint32_t left = b->taps - k;
+
+				if (left > 6)
+					add_rows(sum, rows, w, 8, !k);
+				else if (left > 4)
+					add_rows(sum, rows, w, 6, !k);
+				else if (left > 2)
+					add_rows(sum, rows, w, 4, !k);
 				else
-					add_rows(sum, rows, w, 4, false);
+					add_rows(sum, rows, w, 2, !k);
 			}
 		}
 		for (uint32_t at = 0; at < PREPARE_STRIP && i + at < n; at += LANES)
@@ -177,148 +193,302 @@ static void scale(float *restrict dst, size_t to, const struct axis *axis, const
 }
 
 /*
- * The bytes of LANES places: words by a gather; or, which is faster, 16 bytes of 4 places, where
- * tables say which are bytes 0 to 3 of each place.
+ * LANES places of a row of bytes or of words of 16 bits, and the values behind them: 4 bytes of
+ * each place; or, which is faster, windows of 16 bytes of 4 places, where tables say which are
+ * values 0 to 3 of each place.
  */
 struct places {
 	const int32_t *at;
-	const uint8_t *how;	/* or NULL; the next byte's table is `stride` behind */
+	bool words;
+	uint32_t shift;		/* of words */
+	uint32_t windows;
+	const uint8_t *how;	/* the next value's table is `stride` behind */
 	size_t stride;
 };
 
-static inline vi bytes_at(const uint8_t *row, struct places p)
-{
-#ifdef WINDOW
-	if (p.how)
-		return WINDOW(row, p.at);
-#endif
-	return GATHER_BYTES(row, p.at);
-}
-
-static inline vf byte_of(vi bytes, int n, struct places p)
-{
-#ifdef SHUFFLE
-	if (p.how)
-		return __builtin_convertvector(SHUFFLE(bytes, p.how + n * p.stride), vf);
-#endif
-	(void)p;
-	return __builtin_convertvector(bytes >> 8 * n & 255, vf);
-}
-
-/* Between two samples of a row that are step bytes apart. */
-static inline vf across(vi bytes, struct places p, int at, int step, vf weight, bool two)
-{
-	vf v = byte_of(bytes, at, p);
-
-	return two ? v + (byte_of(bytes, at + step, p) - v) * weight : v;
-}
-
-static inline void bilinear_of(float *restrict dst, float *restrict dst2, const struct axis *axis,
-			       const int32_t *places, const uint8_t *shuffles, const uint8_t *a,
-			       const uint8_t *b, float weight_b, int32_t step, bool two_taps,
-			       bool two_rows, bool pair)
-{
-	size_t padded = (axis->n + 7) & ~7u;
-	const float *second = axis->weights + (two_taps ? padded : 0);
-
-	for (size_t i = 0; i < padded; i += LANES) {
-		const struct places p = { places + i, shuffles ? shuffles + 4 * i : NULL, 4 * padded };
-		vi bytes = bytes_at(a, p);
-		vf w = vf_load(second + i), v = across(bytes, p, 0, step, w, two_taps), v2 = v;
-
-		if (pair)
-			v2 = across(bytes, p, 1, 2, w, two_taps);
-		if (two_rows) {
-			bytes = bytes_at(b, p);
-			v += (across(bytes, p, 0, step, w, two_taps) - v) * weight_b;
-			if (pair)
-				v2 += (across(bytes, p, 1, 2, w, two_taps) - v2) * weight_b;
-		}
-		*(vf *)(dst + i) = v;
-		if (pair)
-			*(vf *)(dst2 + i) = v2;
-	}
-}
-
-/* Two samples, or two components, of words. */
-struct two {
-	vf v, v2;
+/* Without windows, second has the words `step` behind the places, if that is not 1. */
+struct values_at {
+	vi first, second;
 };
 
-static inline struct two words_across(const uint16_t *row, const int32_t *places, uint32_t shift,
-				      vf weight, bool two_taps, bool pair)
+INLINE struct values_at load(const void *row, struct places p, int32_t step, bool two)
 {
-	const int32_t mask = 0xffff >> shift;
-	vi word = GATHER_WORDS(row, places);
-	struct two t = { __builtin_convertvector(word >> shift & mask, vf),
-			 __builtin_convertvector(word >> (16 + shift) & mask, vf) };
+	const uint16_t *words = row;
+	const uint8_t *bytes = row;
 
-	if (two_taps && !pair) {
-		t.v += (t.v2 - t.v) * weight;
-	} else if (two_taps) {
-		word = GATHER_WORDS(row + 2, places);
-		t.v += (__builtin_convertvector(word >> shift & mask, vf) - t.v) * weight;
-		t.v2 += (__builtin_convertvector(word >> (16 + shift) & mask, vf) - t.v2) * weight;
-	}
-	return t;
+#ifdef WINDOW
+	if (p.windows)
+		return (struct values_at){ p.words ? WINDOW(words, p.at) : WINDOW(bytes, p.at),
+			p.windows == 1 ? (vi){ 0 } : p.words ? WINDOW(words + 8, p.at) :
+			WINDOW(bytes + 16, p.at) };
+#endif
+	if (!p.words)
+		return (struct values_at){ gather_bytes(bytes, p.at), { 0 } };
+	return (struct values_at){ gather_words(words, p.at),
+		two && step > 1 ? gather_words(words + step, p.at) : (vi){ 0 } };
 }
 
-static inline void words_of(float *restrict dst, float *restrict dst2, const struct axis *axis,
-			    const int32_t *places, const uint16_t *a, const uint16_t *b,
-			    float weight_b, uint32_t shift, bool two_taps, bool two_rows, bool pair)
+INLINE vf value_of(struct values_at v, int32_t n, int32_t step, struct places p)
 {
-	size_t padded = (axis->n + 7) & ~7u;
-	const float *second = axis->weights + (two_taps ? padded : 0);
+	const bool behind = step > 1 && n >= step;
+	vi x = behind ? v.second : v.first;
 
-	for (size_t i = 0; i < padded; i += LANES) {
-		vf w = vf_load(second + i);
-		struct two t = words_across(a, places + i, shift, w, two_taps, pair), u;
+#ifdef SHUFFLE_TWO
+	if (p.windows > 1)
+		return __builtin_convertvector(SHUFFLE_TWO(v.first, v.second, p.how + n * p.stride) >>
+					       p.shift, vf);
+#endif
+#ifdef SHUFFLE
+	if (p.windows)
+		return __builtin_convertvector(SHUFFLE(v.first, p.how + n * p.stride) >> p.shift, vf);
+#endif
+	if (!p.words)
+		return __builtin_convertvector(v.first >> 8 * n & 255, vf);
+	n -= behind ? step : 0;
+	return __builtin_convertvector(x >> (16 * n + p.shift) & (int32_t)(0xffffu >> p.shift), vf);
+}
 
-		if (two_rows) {
-			u = words_across(b, places + i, shift, w, two_taps, pair);
-			t.v += (u.v - t.v) * weight_b;
-			t.v2 += (u.v2 - t.v2) * weight_b;
-		}
-		*(vf *)(dst + i) = t.v;
+/* Between two samples of a row that are step values apart. */
+INLINE vf across(struct values_at v, struct places p, int32_t at, int32_t step, vf weight, bool two)
+{
+	vf x = value_of(v, at, step, p);
+
+	return two ? x + (value_of(v, at + step, step, p) - x) * weight : x;
+}
+
+/* The kernel's arguments. */
+struct bilinear {
+	float *dst, *dst2;
+	const struct axis *axis;
+	const int32_t *places;
+	const uint8_t *shuffles;
+	const void *a, *b;
+	float weight_b;
+	uint32_t shift;
+};
+
+INLINE void bilinear_of(const struct bilinear *k, bool words, uint32_t windows, int32_t step, bool pair,
+			bool two_taps, bool two_rows)
+{
+	size_t padded = (k->axis->n + 7) & ~7u;
+	const float *second = k->axis->weights + (two_taps ? padded : 0);
+	float *restrict dst = k->dst, *restrict dst2 = k->dst2;
+	const float weight_b = k->weight_b;
+	const void *a = k->a, *b = k->b;
+	struct places p = { k->places, words, words ? k->shift : 0, windows, k->shuffles, 4 * padded };
+
+	for (size_t i = 0; i < padded; i += LANES, p.at += LANES, p.how += windows ? 4 * LANES : 0) {
+		struct values_at v = load(a, p, step, two_taps);
+		vf w = vf_load(second + i), x = across(v, p, 0, step, w, two_taps), y = x;
+
 		if (pair)
-			*(vf *)(dst2 + i) = t.v2;
+			y = across(v, p, 1, step, w, two_taps);
+		if (two_rows) {
+			v = load(b, p, step, two_taps);
+			x += (across(v, p, 0, step, w, two_taps) - x) * weight_b;
+			if (pair)
+				y += (across(v, p, 1, step, w, two_taps) - y) * weight_b;
+		}
+		*(vf *)(dst + i) = x;
+		if (pair)
+			*(vf *)(dst2 + i) = y;
 	}
 }
 
-static void bilinear_words(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
-			   const uint16_t *a, const uint16_t *b, float weight_b, uint32_t shift)
-{
-	bool taps = axis->taps > 1;
-
-	if (dst2 && b && taps)
-		words_of(dst, dst2, axis, places, a, b, weight_b, shift, true, true, true);
-	else if (dst2)
-		words_of(dst, dst2, axis, places, a, b ? b : a, weight_b, shift, taps, true, true);
-	else if (b && taps)
-		words_of(dst, NULL, axis, places, a, b, weight_b, shift, true, true, false);
-	else
-		words_of(dst, NULL, axis, places, a, b ? b : a, weight_b, shift, taps, true, false);
-}
+#define ONE(words, windows, kind, step, pair, taps, rows)					\
+	case (((words) * 3 + (windows)) * 3 + (kind)) * 4 + (taps) * 2 + (rows):		\
+		bilinear_of(&k, words, windows, step, pair, taps, rows);			\
+		break;
+#define CASES(words, windows, kind, step, pair)							\
+	ONE(words, windows, kind, step, pair, 0, 0) ONE(words, windows, kind, step, pair, 0, 1)	\
+	ONE(words, windows, kind, step, pair, 1, 0) ONE(words, windows, kind, step, pair, 1, 1)
 
 static void bilinear(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
-		     const uint8_t *shuffles, const uint8_t *a, const uint8_t *b, float weight_b, int32_t step)
+		     const uint8_t *shuffles, uint32_t windows, const void *a, const void *b,
+		     float weight_b, int32_t step, bool words, uint32_t shift)
 {
-#define CASE(taps, rows, pair, step_)							\
-	case (taps) * 4 + (rows) * 2 + (pair):						\
-		bilinear_of(dst, dst2, axis, places, shuffles, a, b, weight_b, step_,	\
-			    taps, rows, pair);						\
-		break;
-	switch ((axis->taps > 1) * 4 + !!b * 2 + !!dst2) {
-	CASE(0, 0, 0, step)
-	CASE(0, 0, 1, 2)
-	CASE(0, 1, 0, step)
-	CASE(0, 1, 1, 2)
-	CASE(1, 0, 0, step)
-	CASE(1, 0, 1, 2)
-	CASE(1, 1, 0, step)
-	CASE(1, 1, 1, 2)
+	const struct bilinear k = { dst, dst2, axis, places, shuffles, a, b, weight_b, shift };
+	uint32_t kind = dst2 ? 2 : words && !windows && step > 1;
+
+	switch (((words * 3u + windows) * 3 + kind) * 4 + (axis->taps > 1 ? 2 : 0) + !!b) {
+	CASES(0, 0, 0, step, false)
+	CASES(0, 0, 2, 2, true)
+	CASES(1, 0, 0, 1, false)
+	CASES(1, 0, 1, step, false)
+	CASES(1, 0, 2, 2, true)
+#ifdef SHUFFLE
+	CASES(0, 1, 0, step, false)
+	CASES(0, 1, 2, 2, true)
+#endif
+#ifdef SHUFFLE_TWO
+	CASES(0, 2, 0, step, false)
+	CASES(0, 2, 2, 2, true)
+	CASES(1, 2, 0, step, false)
+	CASES(1, 2, 2, 2, true)
+#elif defined(SHUFFLE)
+	CASES(1, 1, 0, step, false)
+	CASES(1, 1, 2, 2, true)
+#endif
 	}
-#undef CASE
+}
+#undef CASES
+#undef ONE
+
+/*
+ * Samples of MIPI's groups of `depth` bits, 8 at once: the high bytes, and pairs of bytes with the
+ * low bits, which a product moves to the top.
+ */
+static void unpack(uint16_t *restrict dst, const uint8_t *restrict src, uint32_t n,
+		   uint32_t depth)
+{
+	const uint32_t low = depth - 8, samples = depth == 12 ? 2 : 4, bytes = samples * depth / 8;
+	uint32_t i = 0;
+
+#ifdef SHUFFLE_BYTES
+	static const struct {
+		uint8_t high[16], pairs[16];
+		uint16_t up[8];
+	} tables[3] = {
+#define HIGH(a, b, c, d, e, f, g, h) \
+	{ a, 128, b, 128, c, 128, d, 128, e, 128, f, 128, g, 128, h, 128 }
+#define PAIRS(a, b, c, d, e, f, g, h) \
+	{ a, a + 1, b, b + 1, c, c + 1, d, d + 1, e, e + 1, f, f + 1, g, g + 1, h, h + 1 }
+		{ HIGH(0, 1, 2, 3, 5, 6, 7, 8), PAIRS(4, 4, 4, 4, 9, 9, 9, 9),
+		  { 1 << 14, 1 << 12, 1 << 10, 1 << 8, 1 << 14, 1 << 12, 1 << 10, 1 << 8 } },
+		{ HIGH(0, 1, 3, 4, 6, 7, 9, 10), PAIRS(2, 2, 5, 5, 8, 8, 11, 11),
+		  { 1 << 12, 1 << 8, 1 << 12, 1 << 8, 1 << 12, 1 << 8, 1 << 12, 1 << 8 } },
+		{ HIGH(0, 1, 2, 3, 7, 8, 9, 10), PAIRS(4, 4, 5, 6, 11, 11, 12, 13),
+		  { 1 << 10, 1 << 4, 1 << 6, 1 << 8, 1 << 10, 1 << 4, 1 << 6, 1 << 8 } },
+	};
+	const vb high = *(const vb *)tables[low / 2 - 1].high;
+	const vb pairs = *(const vb *)tables[low / 2 - 1].pairs;
+	const vw up = *(const vw *)tables[low / 2 - 1].up;
+
+	for (; i < n; i += 8, src += depth) {
+		vb v = *(const vb *)src;
+
+		*(vw *)(dst + i) = (vw)SHUFFLE_BYTES(v, high) << low |
+			(vw)SHUFFLE_BYTES(v, pairs) * up >> (16 - low);
+	}
+#endif
+	for (; i < n; i += samples, src += bytes) {
+		uint32_t rest = 0;
+
+		for (uint32_t k = samples; k < bytes; k++)
+			rest |= (uint32_t)src[k] << 8 * (k - samples);
+		for (uint32_t k = 0; k < samples; k++, rest >>= low)
+			dst[i + k] = (uint16_t)(src[k] << low | (rest & ((1u << low) - 1)));
+	}
+}
+
+/* Whole vectors: both rows have room. The next component's row is made behind this one. */
+#define SPLIT(name, to, from)								\
+static inline void name(to *restrict dst, const from *restrict words, uint32_t n,	\
+			uint32_t shift, uint32_t mask, uint32_t flip)			\
+{											\
+	for (size_t i = 0; i < n; i += 32, dst += 32, words += 32)			\
+		for (int k = 0; k < 32; k++)						\
+			dst[k] = (to)((words[k] >> shift & mask) ^ flip);		\
+}
+/* A row can begin with half a word: luma of YUYV. */
+typedef uint32_t word4 __attribute__((aligned(2)));
+SPLIT(bytes_of_2, uint8_t, uint16_t)
+SPLIT(bytes_of_4, uint8_t, word4)
+SPLIT(words_of_2, uint16_t, uint16_t)
+SPLIT(words_of_4, uint16_t, word4)
+
+static void split(void *dst, const void *words, uint32_t n, uint32_t bytes, bool to_bytes,
+		  uint32_t shift, uint32_t mask, uint32_t flip)
+{
+	/* Whole bytes are less work, if their places are constants. */
+#define BYTE(k)										\
+	else if (bytes == 4 && to_bytes && mask == 255 && shift == 8 * k && !flip)	\
+		bytes_of_4(dst, words, n, 8 * k, 255, 0);
+#define LUMA(k)										\
+	else if (bytes == 2 && to_bytes && mask == 255 && shift == 8 * k && !flip)	\
+		bytes_of_2(dst, words, n, 8 * k, 255, 0);
+	if (bytes == 2 && !to_bytes)
+		words_of_2(dst, words, n, shift, mask, flip);
+	else if (bytes == 4 && !to_bytes)
+		words_of_4(dst, words, n, shift, mask, flip);
+	BYTE(0) BYTE(1) BYTE(2) BYTE(3) LUMA(0) LUMA(1)
+	else if (bytes == 4)
+		bytes_of_4(dst, words, n, shift, mask, flip);
+	else
+		bytes_of_2(dst, words, n, shift, mask, flip);
+#undef LUMA
+#undef BYTE
+}
+
+static void widen(void *restrict dst, const void *restrict src, uint32_t n, const struct source *s)
+{
+	const uint16_t *words = src;
+	const uint8_t *bytes = src;
+	uint16_t *to = dst;
+	float *floats = dst;
+
+	if (s->packed.samples)
+		unpack(to, bytes, n, s->packed.depth);
+	else if (s->sample == SAMPLE_U8)
+		for (uint32_t i = 0; i < n; i++)
+			to[i] = bytes[i];
+	else if (s->rows == SAMPLE_F32)
+		for (uint32_t i = 0; i < n; i++)
+			floats[i] = (float)(words[i] >> s->shift);
+	else
+		/* A sum of four must not wrap. */
+		for (uint32_t i = 0; i < n; i++)
+			to[i] = words[i] >> s->shift < 0x3fff ? words[i] >> s->shift : 0x3fff;
+}
+
+/* In a row of a mosaic every second sample is green: those of the mask are not. */
+#define MOSAIC(name, type, vec, bits)							\
+static inline vec name##_pick(vec a, vec b, bits mask)					\
+{											\
+	return (vec)(((bits)a & mask) | ((bits)b & ~mask));				\
+}											\
+static void name(type *restrict own, type *restrict green, type *restrict other,	\
+		 const void *const rows[3], uint32_t n, bool green_first)		\
+{											\
+	const type *up = rows[0], *at = rows[1], *down = rows[2];			\
+	bits mask;									\
+											\
+	for (size_t k = 0; k < sizeof(mask) / sizeof(mask[0]); k++)			\
+		mask[k] = k % 2 == green_first ? -1 : 0;				\
+	for (size_t i = 0; i < n; i += sizeof(vec) / sizeof(type)) {			\
+		vec here = *(const vec *)(at + i);					\
+		vec sides = *(const vec *)(at + i - 1) + *(const vec *)(at + i + 1);	\
+		vec column = *(const vec *)(up + i) + *(const vec *)(down + i);		\
+		vec corners = *(const vec *)(up + i - 1) + *(const vec *)(up + i + 1) + \
+			*(const vec *)(down + i - 1) + *(const vec *)(down + i + 1);	\
+											\
+		*(vec *)(own + i) = name##_pick(here * 4, sides * 2, mask);		\
+		*(vec *)(green + i) = name##_pick(sides + column, here * 4, mask);	\
+		*(vec *)(other + i) = name##_pick(corners, column * 2, mask);		\
+	}										\
+}
+typedef uint16_t vm __attribute__((vector_size(LANES * 4), aligned(2)));
+typedef int16_t vs __attribute__((vector_size(LANES * 4), aligned(2)));
+MOSAIC(mosaic_words, uint16_t, vm, vs)
+MOSAIC(mosaic_floats, float, vf, vi)
+
+static void mosaic(void *own, void *green, void *other, const void *const rows[3], uint32_t n,
+		   bool green_first, enum sample sample)
+{
+	if (sample == SAMPLE_U16)
+		mosaic_words(own, green, other, rows, n, green_first);
+	else
+		mosaic_floats(own, green, other, rows, n, green_first);
+}
+
+static void between(float *restrict dst, const float *a, const float *b, float weight, uint32_t n)
+{
+	for (size_t i = 0; i < n; i += 2 * LANES) {
+		vf v = vf_load(a + i), w = vf_load(a + i + LANES);
+
+		*(vf *)(dst + i) = v + (vf_load(b + i) - v) * weight;
+		*(vf *)(dst + i + LANES) = w + (vf_load(b + i + LANES) - w) * weight;
+	}
 }
 
 #ifndef CLAMP
@@ -333,50 +503,79 @@ static inline vf CLAMP(vf x, vf low, vf high)
 }
 #endif
 
-/* One channel at LANES places. */
-static inline vf colour(const vf in[3], uint32_t nin, const struct values *to, uint32_t c)
-{
-	const float *m = to->matrix[c];
-	const vf zero = { 0 };
-	vf v = in[0] * m[0] + m[3];
+/* Which inputs each channel needs, as the matrix has no 0 for them: bit j is input j. */
+#define NEEDS(c0, c1, c2) (c0 | c1 << 4 | c2 << 8)
+enum needs {
+	NEEDS_EACH = NEEDS(1, 2, 4),
+	NEEDS_YUV = NEEDS(5, 7, 3),
+	NEEDS_ALL = NEEDS(7, 7, 7),
+};
 
-	if (nin > 1)
-		v += in[1] * m[1] + in[2] * m[2];
-	return CLAMP(v, zero + to->low[c], zero + to->high[c]);
+/* All channels at LANES places. */
+static inline void colour(float *const out[], uint32_t nout, const float *const in[],
+			  uint32_t needs, size_t i, const struct values *to)
+{
+	const vf zero = { 0 }, v[3] = { vf_load(in[0] + i), vf_load(in[1] + i), vf_load(in[2] + i) };
+
+	for (uint32_t c = 0; c < nout; c++) {
+		vf sum = zero + to->matrix[c][3];
+
+		for (int j = 0; j < 3; j++)
+			if (needs >> (4 * c + j) & 1)
+				sum += v[j] * to->matrix[c][j];
+		*(vf *)(out[c] + i) = CLAMP(sum, zero + to->low[c], zero + to->high[c]);
+	}
 }
 
 static inline void colours_of(float *const out[], uint32_t nout, const float *const in[],
-			      uint32_t nin, uint32_t n, const struct values *to)
+			      uint32_t needs, uint32_t n, const struct values *to)
 {
-	/* A copy, which no store to a row can change. */
+	/* Copies, which no store to a row can change. */
+	float *const o[3] = { out[0], out[1], out[2] };
+	const float *const row[3] = { in[0], in[1], in[2] };
 	const struct values copy = *to;
-	const float *a = in[0], *b = in[nin - 1 ? 1 : 0], *d = in[nin - 1 ? 2 : 0];
-	float *o[3] = { out[0], out[nout - 1 ? 1 : 0], out[nout - 1 ? 2 : 0] };
-	size_t i = 0;
+	const size_t whole = n & ~(LANES - 1u);
 
-	for (; i + LANES <= n; i += LANES) {
-		const vf v[3] = { vf_load(a + i), vf_load(b + i), vf_load(d + i) };
-
-		for (uint32_t c = 0; c < nout; c++)
-			*(vf *)(o[c] + i) = colour(v, nin, &copy, c);
-	}
-	for (uint32_t c = 0; c < nout && i < n; c++) {
-		const vf v[3] = { vf_load(a + i), vf_load(b + i), vf_load(d + i) };
-		vf last = colour(v, nin, &copy, c);
-
-		memcpy(o[c] + i, &last, (n - i) * sizeof(float));
-	}
+	for (size_t i = 0; i < whole; i += LANES)
+		colour(o, nout, row, needs, i, &copy);
+	/* The last vector again, with the values that are left. */
+	if (whole < n)
+		colour(o, nout, row, needs, n - LANES, &copy);
 }
 
 static void colours(float *const out[], uint32_t nout, const float *const in[], uint32_t nin,
 		    uint32_t n, const struct values *to)
 {
-	if (nin == 3 && nout == 3)
-		colours_of(out, 3, in, 3, n, to);
-	else if (nin == 3)
-		colours_of(out, 1, in, 3, n, to);
+	const float *row[3] = { in[0], in[nin > 1 ? 1 : 0], in[nin > 1 ? 2 : 0] };
+	float *o[3] = { out[0] }, few[3][LANES];
+	struct values v = *to;
+	uint32_t needs = 0;
+
+	for (uint32_t c = 0; c < nout; c++) {
+		/* B, G and R as R, G and B. */
+		uint32_t from = to->reversed ? nout - 1 - c : c;
+
+		memcpy(v.matrix[c], to->matrix[from], sizeof(v.matrix[c]));
+		v.low[c] = to->low[from];
+		v.high[c] = to->high[from];
+		if (nin == 1)
+			v.matrix[c][c] = v.matrix[c][0];
+		o[c] = n < LANES ? few[c] : out[from];
+		for (uint32_t j = 0; j < 3 && nin > 1; j++)
+			needs |= (v.matrix[c][j] ? 1u : 0) << (4 * c + j);
+	}
+	if (nout == 1 && nin == 1)
+		colours_of(o, 1, row, NEEDS_EACH, n < LANES ? LANES : n, &v);
+	else if (nout == 1)
+		colours_of(o, 1, row, NEEDS_ALL, n < LANES ? LANES : n, &v);
+	else if (!(needs & ~NEEDS_EACH))
+		colours_of(o, 3, row, NEEDS_EACH, n < LANES ? LANES : n, &v);
+	else if (!(needs & ~NEEDS_YUV))
+		colours_of(o, 3, row, NEEDS_YUV, n < LANES ? LANES : n, &v);
 	else
-		colours_of(out, nout, in, 1, n, to);
+		colours_of(o, 3, row, NEEDS_ALL, n < LANES ? LANES : n, &v);
+	for (uint32_t c = 0; c < nout && n < LANES; c++)
+		memcpy(out[to->reversed ? nout - 1 - c : c], few[c], n * sizeof(float));
 }
 
 /*
@@ -393,8 +592,17 @@ static inline vi to_bfloats(vf x)
 	return ((vi)x + 0x7fff + ((vi)x >> 16 & 1)) >> 16;
 }
 
-#ifndef TO_HALVES
-static inline vi TO_HALVES(vf x)
+/* A value in each lane, of 16 bits. */
+typedef uint16_t halves __attribute__((vector_size(LANES * 2), aligned(2)));
+
+#ifdef TO_HALVES
+static inline vi to_halves(vf x)
+{
+	return __builtin_convertvector(TO_HALVES(x), vi);
+}
+#else
+#define TO_HALVES(x) __builtin_convertvector(to_halves(x), halves)
+static inline vi to_halves(vf x)
 {
 	vi sign = (vi)x >> 16 & 0x8000, bits = (vi)x & 0x7fffffff;
 	/* Below 2^-14: a sum whose last place is that of a subnormal rounds it. */
@@ -409,14 +617,13 @@ static inline vi TO_HALVES(vf x)
 
 static inline vi to_words(vf x, enum store store)
 {
-	return store == STORE_F16 ? TO_HALVES(x) : to_bfloats(x);
+	return store == STORE_F16 ? to_halves(x) : to_bfloats(x);
 }
 
 /* Rows of the tensor's type; the steps between its values are rows.c's. */
 static void convert(void *restrict dst, const float *restrict row, uint32_t n, enum store store,
 		    int32_t zero_point)
 {
-	typedef uint16_t halves __attribute__((vector_size(LANES * 2), aligned(2)));
 	uint8_t *bytes = dst;
 	uint16_t *words = dst;
 	uint32_t bits;
@@ -425,8 +632,7 @@ static void convert(void *restrict dst, const float *restrict row, uint32_t n, e
 	n = (n + 7) & ~7u;
 	if (store == STORE_F16) {
 		for (uint32_t i = 0; i < n; i += LANES)
-			*(halves *)(words + i) = __builtin_convertvector(TO_HALVES(vf_load(row + i)),
-									 halves);
+			*(halves *)(words + i) = TO_HALVES(vf_load(row + i));
 		return;
 	}
 	/* The compiler makes better vectors of these loops by itself. */
@@ -497,6 +703,46 @@ static inline void put_pixels(char *dst, const float *const rows[3], size_t i, e
 	}
 }
 
+#ifdef PUT_PIXELS
+/* The low halves of 8 values' words, which have the tensor's words or bytes. */
+static inline uint16x8_t low_words(vi a, vi b)
+{
+	return vuzp1q_u16(vreinterpretq_u16_s32((int32x4_t)a), vreinterpretq_u16_s32((int32x4_t)b));
+}
+
+/* Pixels i to i + 7 of a row, which begins at dst. */
+static inline void put_8_pixels(void *dst, const float *const rows[3], size_t i, enum store store,
+				int32_t zero_point)
+{
+	uint16x8x3_t words;
+	uint8x8x3_t bytes;
+
+	if (store == STORE_F32) {
+		for (int k = 0; k < 8; k += 4)
+			vst3q_f32((float *)dst + 3 * (i + k), (float32x4x3_t){ {
+				  vld1q_f32(rows[0] + i + k), vld1q_f32(rows[1] + i + k),
+				  vld1q_f32(rows[2] + i + k) } });
+		return;
+	}
+	for (int c = 0; c < 3; c++) {
+		vf a = vf_load(rows[c] + i), b = vf_load(rows[c] + i + 4);
+
+		if (store == STORE_F16)
+			words.val[c] = vreinterpretq_u16_f16(vcvt_high_f16_f32(
+				vcvt_f16_f32((float32x4_t)a), (float32x4_t)b));
+		else if (store == STORE_BF16)
+			words.val[c] = low_words(to_bfloats(a), to_bfloats(b));
+		else
+			bytes.val[c] = vadd_u8(vmovn_u16(low_words(to_bytes(a, 0), to_bytes(b, 0))),
+					       vdup_n_u8((uint8_t)zero_point));
+	}
+	if (store <= STORE_I8)
+		vst3_u8((uint8_t *)dst + 3 * i, bytes);
+	else
+		vst3q_u16((uint16_t *)dst + 3 * i, words);
+}
+#endif
+
 static inline void pixels(char *dst, const float *const rows[3], uint32_t n, enum store store,
 			  int32_t zero_point)
 {
@@ -519,6 +765,30 @@ static void interleave(void *dst, const float *const rows[3], uint32_t n, enum s
 	float *to = dst;
 	uint32_t i = 0;
 
+#ifdef PUT_PIXELS
+	if (store <= STORE_I8)
+		for (; i + 8 <= n; i += 8)
+			PUT_PIXELS(dst, rows, i, STORE_U8, zero_point);
+	else if (store == STORE_F16)
+		for (; i + 8 <= n; i += 8)
+			PUT_PIXELS(dst, rows, i, STORE_F16, 0);
+	else if (store == STORE_F32)
+		for (; i + 8 <= n; i += 8)
+			PUT_PIXELS(dst, rows, i, STORE_F32, 0);
+	else
+		for (; i + 8 <= n; i += 8)
+			PUT_PIXELS(dst, rows, i, STORE_BF16, 0);
+	if (i == n)
+		return;
+	dst = (char *)dst + (size_t)i * 3 * (store <= STORE_I8 ? 1 : store < STORE_F32 ? 2 : 4);
+	to = dst;
+	n -= i;
+	rows = (const float *const[]){ a + i, b + i, c + i };
+	a = rows[0];
+	b = rows[1];
+	c = rows[2];
+	i = 0;
+#endif
 	if (store <= STORE_I8) {
 		pixels(dst, rows, n, STORE_U8, zero_point);
 		return;
@@ -546,5 +816,14 @@ static void interleave(void *dst, const float *const rows[3], uint32_t n, enum s
 }
 
 const struct prepare_kernels KERNELS = {
-	LANES, blend, scale, bilinear, bilinear_words, colours, convert, interleave,
+	LANES,
+#ifdef SHUFFLE_TWO
+	2,
+#elif defined(SHUFFLE)
+	1,
+#else
+	0,
+#endif
+	blend, scale, bilinear, split, widen, mosaic, between, colours,
+	convert, interleave,
 };

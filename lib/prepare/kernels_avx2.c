@@ -12,17 +12,14 @@
 #define LANES 8
 #define SHUFFLES
 #define KERNELS prepare_kernels_avx2
-#define GATHER_BYTES(row, at) \
-	((vi)_mm256_i32gather_epi32((const int *)(row), *(const __m256i *)(at), 1))
-#define GATHER_WORDS(row, at) \
-	((vi)_mm256_i32gather_epi32((const int *)(row), *(const __m256i *)(at), 2))
 #define HALF_ROW(p) _mm_loadu_si128((const __m128i *)(p))
 #define WINDOW(row, at) ((vi)_mm256_set_m128i(HALF_ROW((row) + (at)[4]), HALF_ROW((row) + (at)[0])))
 #define SHUFFLE(v, how) \
 	((vi)_mm256_shuffle_epi8((__m256i)(v), _mm256_loadu_si256((const __m256i *)(how))))
+#define SHUFFLE_BYTES(v, how) ((vb)_mm_shuffle_epi8((__m128i)(v), (__m128i)(how)))
 #define CLAMP(x, low, high) \
 	((vf)_mm256_min_ps(_mm256_max_ps((__m256)(x), (__m256)(low)), (__m256)(high)))
-#define TO_HALVES(x) ((vi)_mm256_cvtepu16_epi32(_mm256_cvtps_ph((__m256)(x), 0)))
+#define TO_HALVES(x) ((halves)_mm256_cvtps_ph((__m256)(x), 0))
 #include "kernels.h"
 #ifdef __clang__
 #pragma clang attribute pop

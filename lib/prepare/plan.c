@@ -442,6 +442,7 @@ static void find_values(const struct dlbuf_prepare_opts *o, struct dlbuf_prepare
 	const struct source *s = &p->source;
 
 	p->nout = p->info.channels;
+	p->values.reversed = o->channels == DLBUF_CHANNELS_BGR;
 	p->zero_point = o->zero_point;
 	for (uint32_t c = 0; c < p->nout; c++) {
 		double std = o->std[c] ? o->std[c] : 1;

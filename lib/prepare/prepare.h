@@ -25,6 +25,11 @@ struct axis {
 	float *weights;		/* [taps][n rounded up to 8] */
 	void *memory;		/* all are in it */
 	size_t room;		/* its bytes */
+	/* What it was computed of: crops of a batch have much in common. */
+	struct axis_of {
+		double from, length;
+		uint32_t all, begin, n, low, high;
+	} of;
 };
 
 /* Places of a component's samples in their plane. */
@@ -49,7 +54,9 @@ struct source {
 	enum sample sample;
 	uint8_t shift;			/* of SAMPLE_U16 */
 	bool mosaic;
-	bool floats;			/* made to rows of floats: mosaics, groups, SAMPLE_F16 */
+	enum sample rows;		/* of the rows that rows.c makes or copies */
+	bool split;			/* rows.c makes a row of each component */
+	bool pairs;			/* or, of packed 4:2:2, of luma and of pairs of chroma */
 	/*
 	 * Words of which rows.c makes evenly spaced values: bit fields, HSV, signed values. The
 	 * places of the components are among the values that are made.
@@ -95,6 +102,7 @@ struct steps {
 struct values {
 	float matrix[3][4];
 	float low[3], high[3];	/* the values of 0 and 1, inside the type: none is beyond them */
+	bool reversed;		/* the channels are B, G, R */
 };
 
 /* How the bytes of 8 outputs are loaded: so many that follow each other, or so many of each. */
@@ -163,6 +171,10 @@ struct band {
 	float *weights, *strip, *blended;	/* of a block */
 	float *in[3], *out[3];			/* in: rows of a block; out: a row */
 	void *converted, *fetched;
+	char *wide[3];				/* the last rows of a mosaic, as numbers */
+	int64_t *wide_held;			/* and which they are */
+	float *sampled[2][3];			/* the last rows of components, scaled along x */
+	int64_t *sampled_held;			/* [2][3] */
 	/* Of bytes: rows of components; of those that are kept the two last, and their numbers. */
 	int16_t *sums[3], *kept[3][2];
 	int64_t *numbers;			/* [component][2] */
@@ -189,17 +201,22 @@ struct dlbuf_prepare {
 	/* For each plane: the values that are read, and how many of the last rows are kept. */
 	struct ring {
 		uint32_t begin, n, slots, axis;
+		uint32_t copied;	/* bytes, from byte `begin` on, of which rows are made by split */
 		size_t bytes;		/* of a row */
 		bool direct;		/* outputs are sums of samples, row by row */
 	} rings[DLBUF_MAX_PLANES];
+	bool split;			/* a row in a ring is the rows of components after each other */
+	bool paired[3];			/* kernels compute this component with the next */
+	int64_t origins[3];		/* where sample 0 of a component is in a row of its ring */
 	size_t row;			/* values of a row in a band's memory: in, out */
 	uint32_t block;			/* rows of the scaled picture that are computed at once */
 	int32_t *places[3];			/* of each component: the first value of a window */
 	/*
-	 * Tables of bytes 0 to 3 of the places: which of 16 bytes from the first of 4 places on each
-	 * is, and 3 zeros; or NULL.
+	 * Tables of values 0 to 3 of the places: which of the bytes from the first of 4 places on each
+	 * has, and zeros. They are in so many windows of 16 bytes; 0: there are no tables.
 	 */
 	uint8_t *shuffles[3];
+	uint32_t windows[3];
 	/* Bytes in fixed point; no groups: floats. */
 	struct byte_group groups[3];
 	uint32_t ngroups;
@@ -319,6 +336,7 @@ struct block {
  */
 struct prepare_kernels {
 	uint32_t lanes;			/* of a block */
+	uint32_t windows;		/* of 16 bytes, that a table of shuffles can cover, or 0 */
 	/* dst[i][j] = the sum over k of rows[first[j] + k][i] * weights[j][k], for all lanes j */
 	void (*blend)(float *dst, uint32_t n, const struct block *block);
 	/*
@@ -328,16 +346,28 @@ struct prepare_kernels {
 	void (*scale)(float *dst, size_t to, const struct axis *axis, const int32_t *places,
 		      const float *values, int32_t step);
 	/*
-	 * A row of scale(), of the weighted sum of two rows of bytes, or with b NULL of one, where the
-	 * axis has at most 2 taps and step at most 3. dst2, if not NULL, is of the component
-	 * one byte behind; step is 2 then. shuffles may be NULL; it reads up to 16 behind a place.
+	 * A row of scale(), of the weighted sum of two rows of bytes or of words of 16 bits, or with b
+	 * NULL of one, where the axis has at most 2 taps. step is at most 3 for bytes. dst2, if not
+	 * NULL, is of the component one value behind; step is 2 then. shuffles cover so many windows;
+	 * with 0 they are not used. It reads up to 32 bytes behind a place.
 	 */
 	void (*bilinear)(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
-			 const uint8_t *shuffles, const uint8_t *a, const uint8_t *b, float weight_b, int32_t step);
-	/* The same of words. step is 1, or 2 with dst2; b is not NULL with weight_b. */
-	void (*bilinear_words)(float *dst, float *dst2, const struct axis *axis,
-			       const int32_t *places, const uint16_t *a, const uint16_t *b,
-			       float weight_b, uint32_t shift);
+			 const uint8_t *shuffles, uint32_t windows, const void *a, const void *b,
+			 float weight_b, int32_t step, bool words, uint32_t shift);
+	/* dst[i] = (words[i] >> shift & mask) ^ flip, of words of 2 or 4 bytes to bytes or 16 bits */
+	void (*split)(void *dst, const void *words, uint32_t n, uint32_t bytes, bool to_bytes,
+		      uint32_t shift, uint32_t mask, uint32_t flip);
+	/* dst = n samples of a row, for a mosaic or of MIPI's groups; whole vectors and groups. */
+	void (*widen)(void *dst, const void *src, uint32_t n, const struct source *s);
+	/*
+	 * Sums of the four nearest samples of each colour, of a mosaic's row and those above and below
+	 * it, which have a column more at both sides. own is the row's own colour beside green. Writes
+	 * up to 15 more.
+	 */
+	void (*mosaic)(void *own, void *green, void *other, const void *const rows[3], uint32_t n,
+		       bool green_first, enum sample sample);
+	/* dst = a + (b - a) * weight */
+	void (*between)(float *dst, const float *a, const float *b, float weight, uint32_t n);
 	/* out[c][i] = matrix[c] * in[i], not beyond low[c] and high[c]; in has nin rows. */
 	void (*colours)(float *const out[], uint32_t nout, const float *const in[], uint32_t nin,
 			uint32_t n, const struct values *to);

@@ -53,6 +53,8 @@ static bool paired(const struct source *s, uint32_t i)
 {
 	const struct component *c = &s->components[i], *next = c + 1;
 
+	if (s->split)
+		return s->pairs && i == 1;
 	return i + 1 < s->ncomponents && next->plane == c->plane && c->step == 2 &&
 		next->step == 2 && (next->first ^ c->first) == 1 && next->fine == c->fine;
 }
@@ -75,37 +77,55 @@ static uint32_t rows_of(const struct axis *y, uint32_t n)
 	return most;
 }
 
+/* Bytes from one sample of a component to the next: those of a word. */
+static uint32_t word_bytes(const struct source *s, const struct component *c)
+{
+	return s->group.words ? s->group.bytes : c->step * value_bytes(s->sample);
+}
+
 /* The values of a plane's row that the components read, and how many rows are kept. */
 static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 {
 	const struct source *s = &p->source;
 	struct ring *r = &p->rings[plane];
-	uint32_t begin = UINT32_MAX, end = 0;
-	bool words = s->sample == SAMPLE_U16, narrow = s->sample <= SAMPLE_U16 && !s->floats;
+	uint32_t begin = UINT32_MAX, end = 0, parts = 0;
+	bool narrow = s->rows <= SAMPLE_U16;
 
 	for (uint32_t i = 0; i < s->ncomponents; i++) {
 		const struct component *c = &s->components[i];
 		const struct axis *x = &p->x[c->fine];
-		uint32_t first = c->first + x->low * c->step;
-		uint32_t last = c->first + (x->high - 1) * c->step;
+		uint32_t step = p->split ? word_bytes(s, c) : c->step, first = p->split ? 0 : c->first;
+		uint32_t last = first + x->high * step - (p->split ? 0 : step - 1);
 
 		if (c->plane != plane)
 			continue;
+		first += x->low * step;
 		begin = first < begin ? first : begin;
-		end = last + 1 > end ? last + 1 : end;
+		end = last > end ? last : end;
 		r->axis = c->fine;
-		narrow &= x->taps <= 2 && p->y[c->fine].taps <= 2 && c->step <= 3 &&
-			(!words || c->step == 1 || paired(s, i) || (i && paired(s, i - 1)));
+		narrow &= x->taps <= 2 && p->y[c->fine].taps <= 2;
+		if (s->pairs && i) {
+			p->origins[i] = (int64_t)parts - 2 * (int64_t)x->low + (c->first > 1);
+			parts += i == 2 ? (2 * (x->high - x->low) + 15) & ~15u : 0;
+			continue;
+		}
+		p->origins[i] = (int64_t)parts - x->low;
+		parts += (x->high - x->low + 15) & ~15u;
 	}
 	if (!end)
 		return;
 	narrow |= p->ngroups > 0;
+	if (s->packed.samples && !s->mosaic)
+		begin -= begin % s->packed.samples;
 	r->begin = begin;
-	r->n = end - begin;
+	r->copied = end - begin;
+	r->n = p->split ? parts : end - begin;
+	for (uint32_t i = 0; i < s->ncomponents && !p->split; i++)
+		if (s->components[i].plane == plane)
+			p->origins[i] = (int64_t)s->components[i].first - begin;
 	r->direct = narrow;
 	r->slots = narrow ? p->y[r->axis].taps : rows_of(&p->y[r->axis], p->kernels->lanes);
-	r->bytes = ((size_t)r->n + PREPARE_STRIP) *
-		(s->floats || s->sample == SAMPLE_F32 ? 4 : value_bytes(s->sample));
+	r->bytes = ((size_t)r->n + PREPARE_STRIP) * value_bytes(s->rows);
 	r->bytes = (r->bytes + 31) & ~(size_t)31;
 	if (!narrow)
 		p->block = p->kernels->lanes;
@@ -132,6 +152,7 @@ static size_t band_init(const struct dlbuf_prepare *p, struct band *b, uintptr_t
 		at += aligned(r->slots * sizeof(**b->held));
 		slots = r->slots > slots ? r->slots : slots;
 		fetched = r->bytes > fetched ? r->bytes : fetched;
+		fetched = r->copied + PREPARE_STRIP > fetched ? r->copied + PREPARE_STRIP : fetched;
 		if (!r->direct)
 			widest = r->n > widest ? r->n : widest;
 	}
@@ -146,8 +167,18 @@ static size_t band_init(const struct dlbuf_prepare *p, struct band *b, uintptr_t
 	b->converted = (void *)at;
 	at += row;
 	b->fetched = (void *)at;
-	at += p->source.group.words ? fetched : 0;
+	at += p->source.group.words || p->source.packed.samples || p->split ? aligned(fetched) : 0;
+	b->wide_held = (int64_t *)at;
+	for (uint32_t i = 0; i < 3 && p->source.mosaic; i++) {
+		at += i ? 0 : 32;
+		b->wide[i] = (char *)at;
+		at += p->rings[0].bytes;
+	}
+	b->sampled_held = (int64_t *)at;
+	at += 64;
 	for (uint32_t i = 0; i < 3; i++) {
+		for (int k = 0; k < 2; k++, at += row)
+			b->sampled[k][i] = (float *)at;
 		b->in[i] = (float *)at;
 		at += p->block * row;
 		b->out[i] = (float *)at;
@@ -156,20 +187,37 @@ static size_t band_init(const struct dlbuf_prepare *p, struct band *b, uintptr_t
 	return at - begin;
 }
 
-/* Finds which of 16 bytes each of 4 places has. False: the last of `reach` is farther away. */
-static bool find_shuffles(const int32_t *places, uint32_t n, int reach, uint8_t *to)
+/* Values from one sample of a component to the next in a row of a ring. */
+static int32_t value_step(const struct dlbuf_prepare *p, const struct component *c)
 {
-	for (uint32_t i = 0; i < n; i++) {
-		int32_t first = places[i] - places[i & ~3u];
+	return !p->split ? c->step : p->source.pairs && c->fine ? 2 : 1;
+}
 
-		if (first + reach > 15)
-			return false;
-		/* The other bytes of a word become 0. */
-		for (int k = 0; k < 4; k++)
-			memcpy(to + ((size_t)k * n + i) * 4,
-			       (const uint8_t[]){ (uint8_t)((first + k) & 15), 128, 128, 128 }, 4);
+/*
+ * Finds which of the bytes behind the first of 4 places each has. Returns in how many windows of
+ * 16 bytes they are; 0: in more than `most`.
+ */
+static uint32_t find_shuffles(const int32_t *places, uint32_t n, int32_t reach, int32_t value,
+			      int32_t most, uint8_t *to)
+{
+	int32_t far = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		int32_t at = (places[i] - places[i & ~3u]) * value;
+
+		far = at + (reach + 1) * value > far ? at + (reach + 1) * value : far;
+		if (far > 16 * most)
+			return 0;
+		/* The rest of 32 bits becomes 0. Machines with the other order have no shuffles. */
+		for (int k = 0; k <= reach; k++, at += value) {
+			uint32_t word = value == 1 ? 0x80808000 | (uint32_t)at :
+				0x80800100 + (uint32_t)at * 0x101;
+
+			memcpy(to + ((size_t)k * n + i) * 4, &word, 4);
+		}
 	}
-	return true;
+	/* There is no code for words in one of two windows. */
+	return (uint32_t)(value > 1 ? most : (far + 15) / 16);
 }
 
 int prepare_scratch(struct dlbuf_prepare *p)
@@ -182,6 +230,7 @@ int prepare_scratch(struct dlbuf_prepare *p)
 	row = p->row * sizeof(float);
 	p->block = 1;
 	prepare_bytes_find(p);
+	p->split = p->source.split && !p->ngroups;
 	for (uint32_t i = 0; i < p->source.nplanes; i++)
 		find_ring(p, i);
 	p->nbands = p->opts.threads < p->height ? p->opts.threads : p->height;
@@ -201,15 +250,17 @@ int prepare_scratch(struct dlbuf_prepare *p)
 	for (uint32_t i = 0; i < 3 && !p->ngroups; i++, at += 5 * row) {
 		const struct component *c = &p->source.components[i];
 
+		p->paired[i] = paired(&p->source, i);
 		p->places[i] = (int32_t *)(void *)at;
 		if (i >= p->source.ncomponents)
 			continue;
 		for (uint32_t j = 0; j < (p->width + 7) / 8 * 8; j++)
-			p->places[i][j] = p->x[c->fine].first[j] * c->step;
+			p->places[i][j] = p->x[c->fine].first[j] * value_step(p, c);
 		p->shuffles[i] = (uint8_t *)at + row;
-		if (!find_shuffles(p->places[i], (p->width + 7) / 8 * 8,
-				   paired(&p->source, i) ? 3 : c->step, p->shuffles[i]))
-			p->shuffles[i] = NULL;
+		p->windows[i] = find_shuffles(p->places[i], (p->width + 7) / 8 * 8,
+					      p->paired[i] ? 3 : value_step(p, c),
+					      (int32_t)value_bytes(p->source.rows),
+					      (int32_t)p->kernels->windows, p->shuffles[i]);
 	}
 	p->bands = (struct band *)(void *)(at + p->nbands * each);
 	for (uint32_t i = 0; i < p->nbands; i++, at += each)
@@ -226,66 +277,64 @@ static uint32_t word_at(const uint8_t *at, uint32_t bytes, bool swapped)
 	return word;
 }
 
-/* Sample x of MIPI's groups. */
-static uint32_t packed_at(const struct source *s, const uint8_t *groups, uint64_t x)
+/* Copies a part of a row that is not made of numbers as they are; the memory may be uncached. */
+static const void *copy(const struct band *b, const void *from, size_t bytes)
 {
-	uint32_t n = s->packed.samples, i = x % n, low = s->packed.depth - 8;
-	const uint8_t *group = groups + x / n * s->packed.bytes;
-	uint32_t rest = word_at(group + n, s->packed.bytes - n, false) >> i * low;
-
-	return (uint32_t)group[i] << low | (rest & ((1u << low) - 1));
+	return memcpy(b->fetched, from, bytes);
 }
 
-/* Row or column j of a mosaic, mirrored at its borders, which keeps the pattern. */
-static int64_t mirror(int64_t j, int64_t n)
-{
-	if (j < 0)
-		return -j;
-	return j < n ? j : 2 * (n - 1) - j;
-}
-
-/* A row of R, G, B from a mosaic: the nearest samples of each colour, in equal parts. */
-static void demosaic(const struct dlbuf_prepare *p, float *dst, const char *data, int64_t pitch,
-		     int64_t row)
+/*
+ * The samples low - 1 to high of a mosaic's row; returns the place of `low`. The picture is mirrored
+ * at its borders, which keeps the pattern.
+ */
+static const char *wide_row(const struct dlbuf_prepare *p, const struct band *b, const char *data,
+			    int64_t pitch, int64_t row)
 {
 	const struct source *s = &p->source;
-	const struct ring *r = &p->rings[0];
-	uint32_t value = value_bytes(s->sample);
+	uint32_t low = p->x[0].low, high = p->x[0].high, each = value_bytes(s->rows);
+	uint32_t begin = low ? low - 1 : 0, end = high < s->width ? high + 1 : high, lead = 0;
+	char *dst = b->wide[row % 3], *at;
 
-	for (uint32_t i = 0; i < r->n / 3; i++) {
-		int64_t x = r->begin / 3 + i;
-		float sum[3] = { 0 }, count[3] = { 0 };
-		char here = s->pattern[row % 2 * 2 + x % 2];
+	if (s->packed.samples)
+		lead = (s->packed.skip + begin) % s->packed.samples;
+	at = dst + (8 + lead + low - begin) * each;
+	if (b->wide_held[row % 3] == row)
+		return at;
+	b->wide_held[row % 3] = row;
+	data += row * pitch;
+	if (s->packed.samples) {
+		uint32_t groups = (lead + end - begin + s->packed.samples - 1) / s->packed.samples;
 
-		/* Neighbours at a side are nearer than those at a corner. */
-		for (int pass = 0; pass < 3; pass++) {
-			for (int dy = -1; dy <= 1; dy++) {
-				for (int dx = -1; dx <= 1; dx++) {
-					int64_t my = mirror(row + dy, s->height);
-					int64_t mx = mirror(x + dx, s->width);
-					char which = s->pattern[(row + dy + 2) % 2 * 2 + (x + dx + 2) % 2];
-					int c = which == 'R' ? 0 : which == 'G' ? 1 : 2;
-					const char *at = data + my * pitch + mx * value;
-					uint16_t v;
-
-					if ((dx != 0) + (dy != 0) != pass || (pass && which == here) ||
-					    (pass == 2 && which == 'G'))
-						continue;
-					if (s->packed.samples)
-						v = packed_at(s, (const uint8_t *)data + my * pitch,
-							      s->packed.skip + mx);
-					else if (value == 1)
-						v = *(const uint8_t *)at;
-					else
-						memcpy(&v, at, 2);
-					sum[c] += v >> s->shift;
-					count[c]++;
-				}
-			}
-		}
-		for (int c = 0; c < 3; c++)
-			dst[i * 3 + c] = count[c] ? sum[c] / count[c] : 0;
+		data += (size_t)((s->packed.skip + begin) / s->packed.samples) * s->packed.bytes;
+		data = copy(b, data, (size_t)groups * s->packed.bytes);
+	} else {
+		data += (size_t)begin * value_bytes(s->sample);
 	}
+	p->kernels->widen(dst + 8 * each, data, lead + end - begin, s);
+	if (!low)
+		memcpy(at - each, at + each, each);
+	at += (size_t)(high - low) * each;
+	if (high == s->width)
+		memcpy(at, at - 2 * each, each);
+	return at - (size_t)(high - low) * each;
+}
+
+/* A row of sums for each of R, G and B from a mosaic. */
+static void demosaic(const struct dlbuf_prepare *p, const struct band *b, char *dst,
+		     const char *data, int64_t pitch, int64_t row)
+{
+	const struct source *s = &p->source;
+	const char *cell = s->pattern + row % 2 * 2;
+	bool green_first = cell[p->x[0].low % 2] == 'G';
+	bool red = cell[0] == 'R' || cell[1] == 'R';
+	size_t part = (size_t)p->rings[0].n / 3 * value_bytes(s->rows);
+	const void *rows[3];
+
+	rows[0] = wide_row(p, b, data, pitch, row ? row - 1 : 1);
+	rows[1] = wide_row(p, b, data, pitch, row);
+	rows[2] = wide_row(p, b, data, pitch, row + 1 < s->height ? row + 1 : row - 1);
+	p->kernels->mosaic(dst + (red ? 0 : 2) * part, dst + part, dst + (red ? 2 : 0) * part, rows,
+			   p->x[0].high - p->x[0].low, green_first, s->rows);
 }
 
 /* H, S and V of 8 bits to R, G and B of 0 to 255. */
@@ -315,7 +364,7 @@ static void unpack(const struct dlbuf_prepare *p, uint32_t plane, float *dst,
 
 	for (const struct component *c = s->components; c < s->components + s->ncomponents; c++) {
 		uint32_t mask = (1u << c->depth) - 1, flip = s->group.negative ? mask / 2 + 1 : 0;
-		int64_t at = c->first + (int64_t)first * s->group.values - s->packed.skip - r->begin;
+		int64_t at = c->first + (int64_t)first * s->group.values - r->begin;
 
 		for (uint32_t i = 0; i < n * c->count && c->plane == plane; i++, at += c->step) {
 			const uint8_t *word = groups + (i / c->count * s->group.words +
@@ -323,12 +372,42 @@ static void unpack(const struct dlbuf_prepare *p, uint32_t plane, float *dst,
 
 			if (at < 0 || at >= r->n)
 				continue;
-			dst[at] = (float)(s->packed.samples ? packed_at(s, groups, i) :
-					  (word_at(word, bytes, s->group.swapped) >> c->shift & mask) ^ flip);
+			dst[at] = (float)((word_at(word, bytes, s->group.swapped) >> c->shift & mask) ^ flip);
 		}
 	}
 	if (s->group.turn)
 		make_rgb(dst, r->n, s->group.turn);
+}
+
+/* Makes a row of each component of a plane's words, which begin with byte `begin` of the row. */
+static void split(const struct dlbuf_prepare *p, uint32_t plane, char *dst, const char *words)
+{
+	const struct source *s = &p->source;
+	uint32_t value = value_bytes(s->sample);
+
+	for (uint32_t i = 0; i < s->ncomponents; i++) {
+		const struct component *c = &s->components[i];
+		const struct axis *x = &p->x[c->fine];
+		uint32_t bytes = word_bytes(s, c), n = x->high - x->low, first = c->first;
+		const char *from = words + (size_t)x->low * bytes - p->rings[plane].begin;
+		uint32_t mask = (1u << c->depth) - 1, flip = s->group.negative ? mask / 2 + 1 : 0;
+		int64_t at = p->origins[i] + (int64_t)x->low * value_step(p, c);
+
+		if (c->plane != plane || (s->pairs && i == 2))
+			continue;
+		/* The second component of pairs is in the words behind those of the first. */
+		if (s->pairs) {
+			at -= i && first > 1;
+			first %= 2;
+			n *= bytes / (2 * value);
+			bytes = 2 * value;
+		}
+		if (!s->group.words)
+			first = 8 * (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? bytes - value * (first + 1) :
+				     value * first);
+		p->kernels->split(dst + at * value_bytes(s->rows), from, n, bytes,
+				  s->rows == SAMPLE_U8, c->shift + (s->group.words ? 0 : first), mask, flip);
+	}
 }
 
 static void halves(float *dst, const uint16_t *from, uint32_t n)
@@ -384,14 +463,24 @@ const void *prepare_fetch(const struct dlbuf_prepare *p, const struct band *b, u
 	held[slot] = row;
 	dst = b->rows[plane] + slot * r->bytes;
 	if (p->source.mosaic) {
-		demosaic(p, (float *)dst, data, pitch, row);
+		demosaic(p, b, dst, data, pitch, row);
+	} else if (p->source.packed.samples) {
+		uint32_t samples = p->source.packed.samples;
+		size_t bytes = p->source.packed.bytes;
+
+		from = (const char *)data + row * pitch + r->begin / samples * bytes;
+		from = copy(b, from, (r->n + samples - 1) / samples * bytes);
+		p->kernels->widen(dst, from, r->n, &p->source);
+	} else if (p->split) {
+		from = (const char *)data + row * pitch + r->begin;
+		split(p, plane, dst, copy(b, from, r->copied));
 	} else if (p->source.group.words) {
-		uint32_t values = p->source.group.values, begin = r->begin + p->source.packed.skip;
-		uint32_t first = begin / values, n = (begin + r->n + values - 1) / values - first;
+		uint32_t values = p->source.group.values;
+		uint32_t first = r->begin / values, n = (r->begin + r->n + values - 1) / values - first;
 		size_t bytes = (size_t)p->source.group.words * p->source.group.bytes;
 
-		memcpy(b->fetched, (const char *)data + row * pitch + first * bytes, n * bytes);
-		unpack(p, plane, (float *)dst, b->fetched, first, n);
+		from = (const char *)data + row * pitch + first * bytes;
+		unpack(p, plane, (float *)dst, copy(b, from, n * bytes), first, n);
 	} else if (p->source.sample == SAMPLE_F16) {
 		halves((float *)dst, (const uint16_t *)(const void *)from, r->n);
 	} else {
@@ -400,6 +489,12 @@ const void *prepare_fetch(const struct dlbuf_prepare *p, const struct band *b, u
 	if (p->source.sample >= SAMPLE_F16)
 		make_finite((float *)dst, r->n);
 	return dst;
+}
+
+/* Rows that rows.c makes have been shifted. */
+static uint32_t row_shift(const struct source *s)
+{
+	return s->split ? 0 : s->shift;
 }
 
 /* The components of one plane, for n output rows from y on, which are at most a block. */
@@ -415,7 +510,7 @@ static void block_rows(const struct dlbuf_prepare *p, const struct band *b, uint
 	struct block block = {
 		.rows = b->window, .taps = axis->taps, .weights = b->weights,
 		.step = (axis->taps + 7) & ~(size_t)7, .strip = b->strip,
-		.sample = s->floats ? SAMPLE_F32 : s->sample, .shift = s->shift,
+		.sample = s->rows, .shift = row_shift(s),
 	};
 
 	for (uint32_t j = 0; j < p->block; j++) {
@@ -445,26 +540,44 @@ static void block_rows(const struct dlbuf_prepare *p, const struct band *b, uint
 	p->kernels->blend(b->blended, r->n, &block);
 	for (uint32_t i = 0; i < s->ncomponents; i++) {
 		const struct component *c = &s->components[i];
-		const float *values = b->blended +
-			((int64_t)c->first - r->begin) * p->kernels->lanes;
+		const float *values = b->blended + p->origins[i] * p->kernels->lanes;
 
 		if (c->plane == plane)
 			p->kernels->scale(b->in[i], p->row, &p->x[c->fine], p->places[i],
-					  values, c->step);
+					  values, value_step(p, c));
 	}
+}
+
+/*
+ * Component i and its pair, of the weighted sum of two rows of its plane, or with lower NULL of
+ * one.
+ */
+static void sample(const struct dlbuf_prepare *p, uint32_t i, float *const to[], const char *upper,
+		   const char *lower, float weight)
+{
+	const struct source *s = &p->source;
+	const struct component *c = &s->components[i];
+	const struct axis *x = &p->x[c->fine];
+	bool pair = p->paired[i], swapped = pair && c[1].first < c->first;
+	int64_t at = (p->origins[i] - swapped) * value_bytes(s->rows);
+	float *first = to[i + swapped], *second = pair ? to[i + !swapped] : NULL;
+	const void *a = upper + at, *b = lower ? lower + at : NULL;
+
+	p->kernels->bilinear(first, second, x, p->places[i], p->shuffles[i], p->windows[i], a, b,
+			     weight, value_step(p, c), s->rows == SAMPLE_U16, row_shift(s));
 }
 
 /* The components of one plane that are sums of samples, for output row y, to row j of `in`. */
 static void direct_row(const struct dlbuf_prepare *p, const struct band *b, uint32_t plane,
 		       const void *data, int64_t pitch, uint32_t y, uint32_t j)
 {
-	const struct prepare_kernels *k = p->kernels;
 	const struct source *s = &p->source;
-	const struct ring *r = &p->rings[plane];
-	const struct axis *axis = &p->y[r->axis];
+	const struct axis *axis = &p->y[p->rings[plane].axis];
 	uint32_t padded = (axis->n + 7) & ~7u, nrows = 0;
-	size_t to = j * p->row;
+	/* Rows that several outputs need are sampled once. */
+	bool kept = axis->taps > 1 && axis->high - axis->low < axis->n;
 	const char *rows[2] = { NULL };
+	int64_t numbers[2];
 	float below = 0;
 
 	for (uint32_t i = 0; i < axis->taps; i++) {
@@ -473,24 +586,31 @@ static void direct_row(const struct dlbuf_prepare *p, const struct band *b, uint
 		if (!w)
 			continue;
 		below = nrows ? w : 0;
-		rows[nrows++] = prepare_fetch(p, b, plane, data, pitch, axis->first[y] + i, axis->first[y]);
+		numbers[nrows] = axis->first[y] + i;
+		rows[nrows] = prepare_fetch(p, b, plane, data, pitch, numbers[nrows], axis->first[y]);
+		nrows++;
 	}
-	for (uint32_t i = 0; i < s->ncomponents; i++) {
-		const struct component *c = &s->components[i];
-		const struct axis *x = &p->x[c->fine];
-		bool pair = paired(s, i), swapped = pair && c[1].first < c->first;
-		int64_t at = ((int64_t)c->first - r->begin - swapped) * value_bytes(s->sample);
-		float *dst = b->in[i + swapped] + to, *dst2 = pair ? b->in[i + !swapped] + to : NULL;
-		const void *two[2] = { rows[0] + at, rows[1] ? rows[1] + at : NULL };
+	for (uint32_t i = 0; i < s->ncomponents; i += 1 + p->paired[i]) {
+		float *to[3];
 
-		if (c->plane != plane)
+		if (s->components[i].plane != plane)
 			continue;
-		if (s->sample == SAMPLE_U8)
-			k->bilinear(dst, dst2, x, p->places[i], p->shuffles[i], two[0], two[1], below,
-				    c->step);
-		else
-			k->bilinear_words(dst, dst2, x, p->places[i], two[0], two[1], below, s->shift);
-		i += pair;
+		for (uint32_t c = 0; c < 3; c++)
+			to[c] = b->in[c] + j * p->row;
+		if (!kept) {
+			sample(p, i, to, rows[0], rows[1], below);
+			continue;
+		}
+		for (uint32_t k = 0; k < nrows; k++) {
+			uint32_t slot = numbers[k] % 2;
+
+			if (b->sampled_held[slot * 3 + i] != numbers[k])
+				sample(p, i, b->sampled[slot], rows[k], NULL, 0);
+			b->sampled_held[slot * 3 + i] = numbers[k];
+		}
+		for (uint32_t c = i; c <= i + p->paired[i]; c++)
+			p->kernels->between(to[c], b->sampled[numbers[0] % 2][c],
+					    b->sampled[numbers[nrows - 1] % 2][c], below, p->width);
 	}
 }
 
@@ -627,6 +747,10 @@ static void band_run(const void *data, uint32_t index)
 			b->held[i][j] = -1;
 	for (int i = 0; i < 6 && p->ngroups; i++)
 		b->numbers[i] = -1;
+	for (int i = 0; i < 6; i++)
+		b->sampled_held[i] = -1;
+	for (uint32_t i = 0; i < 3 && p->source.mosaic; i++)
+		b->wide_held[i] = -1;
 	fill(p, b, image, 0, 0, p->info.width, y0);
 	fill(p, b, image, 0, y0 + h, p->info.width, p->info.height - y0 - h);
 	fill(p, b, image, 0, y0, x0, h);

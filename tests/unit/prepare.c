@@ -3,6 +3,7 @@
 #include "ktap.h"
 
 #include <math.h>
+#include <sys/mman.h>
 
 #include <dlbuf/prepare.h>
 
@@ -87,6 +88,7 @@ struct scene {
 	uint32_t w, h;
 	char *planes[3];
 	int64_t pitches[3];
+	size_t sizes[3];
 	int nplanes;
 	struct dlbuf_frame frame;
 };
@@ -150,7 +152,8 @@ static void scene_make(struct scene *s, const struct layout *l, uint32_t w, uint
 			n = up(w + s->frame.crop.x % l->packed, l->packed) * (l->packed * l->depth / 8);
 		s->pitches[i] = (int64_t)n * bytes + bytes * (noise() % 5);
 		/* The last row ends at the end of the allocation, for the sanitizer. */
-		s->planes[i] = malloc(s->pitches[i] * (rows - 1) + (size_t)n * bytes);
+		s->sizes[i] = s->pitches[i] * (rows - 1) + (size_t)n * bytes;
+		s->planes[i] = malloc(s->sizes[i]);
 		s->nplanes++;
 		for (uint32_t y = 0; y < rows; y++) {
 			for (uint32_t x = 0; x < n; x++) {
@@ -945,6 +948,64 @@ TEST(bit_fields)
 			CHECK(!compare(&r, &worst));
 		}
 	}
+}
+
+#define GUARDED (64 << 10)
+
+/* Memory between pages that cannot be used. */
+static char *guarded(void)
+{
+	char *p = mmap(NULL, 3 * GUARDED, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	REQUIRE(p != MAP_FAILED && !mprotect(p + GUARDED, GUARDED, PROT_READ | PROT_WRITE));
+	return p + GUARDED;
+}
+
+/* No kernel reads beyond a plane, or writes beyond a tensor: at its end, and at its beginning. */
+TEST(planes_between_pages)
+{
+	char *areas[] = { guarded(), guarded(), guarded(), guarded() };
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(layouts) * 200 * 8; i++) {
+		const struct layout *l = &layouts[i / 8 / 200];
+		uint32_t w = i / 8 % 200 + 1, C = w % 3 ? 3 : 1;
+		bool end = i & 1, plain = i & 2, nhwc = w / 5 & 1;
+		DLDataType t = types[w % 5];
+		struct dlbuf_prepare_opts o = { .size = sizeof(o), .width = w / 7 % 2 ? w : w * 2 / 3 + 1,
+			.height = 3, .dtype = t, .filter = i & 4 ? DLBUF_FILTER_BILINEAR : w % 6,
+			.flags = nhwc ? DLBUF_PREPARE_NHWC : 0, .channels = C == 1 ? DLBUF_CHANNELS_GREY : 0 };
+		uint32_t W = o.width, bytes = C * W * 3 * (t.bits / 8);
+		int64_t shape[3] = { nhwc ? 3 : C, nhwc ? W : 3, nhwc ? C : W };
+		DLManagedTensorVersioned out = {
+			.version = { DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION }, .deleter = ignore,
+			.dl_tensor = { .data = areas[3] + (end ? GUARDED - bytes : 0), .ndim = 3,
+				.device = { kDLCPU, 0 }, .dtype = t, .shape = shape },
+		};
+		struct plane_tensors planes;
+		struct dlbuf_prepare *plan;
+		struct scene s;
+
+		if (l->mosaic && w == 1)
+			continue;
+		state = i;
+		scene_make(&s, l, w, 4);
+		scene_tensors(&s, &planes);
+		for (int k = 0; k < s.nplanes; k++) {
+			char *at = areas[k] + (end ? GUARDED - s.sizes[k] : 0);
+
+			planes.t[k].dl_tensor.data = memcpy(at, s.planes[k], s.sizes[k]);
+		}
+		REQUIRE(!dlbuf_prepare_create(NULL, &s.frame, &o, &plan));
+		if (plain) {
+			plan->kernels = &prepare_kernels;
+			REQUIRE(!prepare_scratch(plan));
+		}
+		CHECK(!dlbuf_prepare_tensors(plan, planes.list, s.nplanes, &out, 0, 0));
+		dlbuf_prepare_destroy(plan);
+		scene_free(&s);
+	}
+	for (size_t k = 0; k < ARRAY_SIZE(areas); k++)
+		munmap(areas[k] - GUARDED, 3 * GUARDED);
 }
 
 TEST(options)
