@@ -75,8 +75,8 @@ static bool find_values(const struct dlbuf_prepare *p, struct byte_values *v)
 			error += (m[j] < 0 ? -m[j] : m[j]) * (4 / 256.) + (m[j] ? 2 / 64. : 0);
 		}
 		/* The half is for rounding. */
-		if (least < -1020 || most > 1020 || error > 2 / 3. || !fixed(m[3] + up + .5, 5, &v->offset[c]) ||
-		    !fixed(low + .5, 5, &v->low[c]) || !fixed(high + .5, 5, &v->high[c]))
+		if (least < -1020 || most > 1020 || error > 2 / 3. ||
+		    !fixed(m[3] + up + .5, 5, &v->offset[c]) || !fixed(low + .5, 5, &v->low[c]) || !fixed(high + .5, 5, &v->high[c]))
 			return false;
 		v->clamps |= low > 0 || high < 255;
 	}
@@ -126,7 +126,8 @@ static void add_group(struct dlbuf_prepare *p, uint32_t first, uint32_t n)
 		g->moves[i] = c[i].first - g->begin;
 	g->load = find_load(p, g);
 	/* The kernels have what formats need often; other groups are divided. */
-	if (n == 1 || (n == 2 && g->load < BYTES_OF_2) || (n == 3 && (g->load == BYTES_OF_4 || g->load == BYTES_OF_8)))
+	if (n == 1 || (n == 2 && g->load < BYTES_OF_2) ||
+	    (n == 3 && (g->load == BYTES_OF_4 || g->load == BYTES_OF_8)))
 		return;
 	p->ngroups--;
 	for (uint32_t i = 0; i < n; i++)
@@ -203,7 +204,8 @@ void prepare_bytes_fill(struct dlbuf_prepare *p)
 		struct byte_group *g = &p->groups[k];
 		const struct component *c = &p->source.components[g->first];
 		const struct axis *x = &p->x[c->fine];
-		uint32_t second = (x->n + 7) & ~7u, taps = g->taps ? c->step : 0, unit = 2 << (g->load - BYTES_OF_2) % 3;
+		uint32_t second = (x->n + 7) & ~7u, taps = g->taps ? c->step : 0;
+		uint32_t unit = 2 << (g->load - BYTES_OF_2) % 3;
 		int32_t begin = (int32_t)p->rings[g->plane].begin;
 
 		for (uint32_t i = 0; i < padded(p); i++) {
@@ -280,7 +282,7 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 	const struct byte_values *v = &p->byte_values;
 	bool pixels = p->nout == 3 && channel == 1 && along == 3, plain = along == 1;
 	struct byte_source from[3];
-	struct byte_row in[3] = { { .a = NULL } };
+	struct byte_row in[3] = { { .weight_b = 0 } };
 	uint8_t *to[3];
 
 	for (uint32_t i = 0; i < p->ngroups; i++) {
@@ -302,7 +304,7 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		if (g->kept)
 			continue;
 		for (uint32_t k = 0; k < g->count; k++)
-			in[g->first + k] = (struct byte_row){ b->sums[g->first + k], b->sums[g->first + k], 0 };
+			in[g->first + k].a = in[g->first + k].b = b->sums[g->first + k];
 		p->byte_kernels->samples(&b->sums[g->first], g, padded(p), &from[i]);
 	}
 	for (uint32_t c = 0; c < p->nout; c++)

@@ -243,7 +243,8 @@ void samples_of(int16_t *const dst[], const struct byte_group *g, size_t n, stru
 }
 
 /* Outputs that are samples, one after the other. */
-static inline void samples_copied(int16_t *restrict dst, size_t n, const struct byte_source *from, size_t at)
+static inline void samples_copied(int16_t *restrict dst, size_t n, const struct byte_source *from,
+				  size_t at)
 {
 	for (size_t i = 0; i < n; i += WIDE) {
 		vs v = WIDENED(from->a + at + i);
@@ -321,7 +322,8 @@ static inline vs channel(const vs in[3], const struct byte_values *to, uint32_t 
 }
 
 /* Channels at WIDE places. */
-static inline void channels(vs y[][STEP], int k, const vs x[3], const struct byte_values *v, uint32_t nout)
+static inline void channels(vs y[][STEP], int k, const vs x[3], const struct byte_values *v,
+			    uint32_t nout)
 {
 	vs first = { 0 };
 
@@ -345,10 +347,12 @@ void results_of(uint8_t *const dst[], const struct byte_row in[], size_t n,
 	const size_t bytes = pixels ? 3 : 1;
 	/* Copies, which no store to a row can change. */
 	struct byte_values copy = *v;
-	const struct byte_row from[3] = { in[0], in[kind == BYTES_ONE ? 0 : 1], in[kind == BYTES_ONE ? 0 : 2] };
+	const int one = kind == BYTES_ONE ? 0 : 1;
+	const struct byte_row from[3] = { in[0], in[one], in[2 * one] };
 	uint8_t last[3][3 * AT_ONCE];
-	uint8_t *const to[3] = { n < AT_ONCE ? last[0] : dst[0], n < AT_ONCE ? last[1] : dst[nout - 1 ? 1 : 0],
-				 n < AT_ONCE ? last[2] : dst[nout - 1 ? 2 : 0] };
+	uint8_t *const few[3] = { last[0], last[1], last[2] };
+	uint8_t *const whole[3] = { dst[0], dst[nout - 1 ? 1 : 0], dst[nout - 1 ? 2 : 0] };
+	uint8_t *const *to = n < AT_ONCE ? few : whole;
 
 	copy.kind = kind;
 	/* The last ones can be those before, once more. */
