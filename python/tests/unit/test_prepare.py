@@ -10,6 +10,7 @@ import threading
 import pytest
 
 import dlbuf
+from calls import python_calls
 
 
 def rgb(np, width=16, height=12):
@@ -229,6 +230,13 @@ def test_map(np):
             first = x.numpy()[0, :, info.top, info.left] * 255
             assert first == pytest.approx(a[int(v), int(u)])
             assert info.map_to_frame(np.array(box[:2])).shape == (2,)
+            # Also boxes whose corners are exchanged, and points.
+            for some in np.random.default_rng(turn).uniform(-9, 40, (2, 3, 4)), np.eye(2):
+                want = np.array([info.map_to_frame(list(b)) for b in some.reshape(-1, some.shape[-1])])
+                found = info.map_to_frame(some)
+                assert found == pytest.approx(want.reshape(some.shape)) and found.flags.c_contiguous
+            nan = info.map_to_frame(np.array([[np.nan, 1, 2, 3], [2, 3, np.nan, 1]])).T
+            assert (np.isnan(nan).all(-1) == ([0, 1, 0, 1] if turn % 2 else [1, 0, 1, 0])).all()
     for bad in ((1, 2, 3), np.zeros((2, 3)), np.array(3.0), [(1,)], "ab", ("1", "2"), b"ab", 3,
                 None, [None, None], [(1, 2), 3], (1, "2"), {"x": 1}):
         with pytest.raises(ValueError, match="point.*box"):
@@ -246,6 +254,18 @@ def test_map(np):
     for wrong in ({"scaled_width": 0}, {"scaled_height": -1}, {"turn": 4}):
         with pytest.raises(ValueError, match="no prepared picture"):
             info._replace(**wrong).map_to_frame((1, 2))
+
+
+def test_calls(np):
+    """What is the same for all frames of a stream is not computed again for each."""
+    frame = dlbuf.from_dlpack(np.zeros((12, 16), "uint8"))
+    p = dlbuf.Preparer(size=8, channels="grey")
+    x, info = p(frame, format="GREY")
+    boxes = np.zeros((100, 4))
+    for most, call in ((12, lambda: p(frame, format="GREY")), (4, x.numpy),
+                       (2, lambda: info.map_to_frame(boxes))):
+        call()
+        assert python_calls(call) <= most
 
 
 def test_threads(np):
