@@ -4,6 +4,7 @@ tested in C; interop/test_models.py compares with other libraries."""
 
 import copy
 import json
+import os
 import pickle
 import threading
 
@@ -254,6 +255,31 @@ def test_map(np):
     for wrong in ({"scaled_width": 0}, {"scaled_height": -1}, {"turn": 4}):
         with pytest.raises(ValueError, match="no prepared picture"):
             info._replace(**wrong).map_to_frame((1, 2))
+
+
+def test_memory(np):
+    """What was freed below an output that lives does not stay in the process."""
+    def resident():
+        with open("/proc/self/statm") as f:
+            return int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+    p, a = dlbuf.Preparer(size=640), rgb(np)
+    p(a, format="RGB")
+    before = resident()
+    outs = [p(a, format="RGB")[0] for _ in range(11)]
+    last = outs.pop()
+    assert resident() - before > 9 * last.nbytes
+    del outs
+    assert resident() - before < 3 * last.nbytes
+    # Its neighbour's memory is used again, for the same size only.
+    again, small = p(a, format="RGB")[0], dlbuf.Preparer(size=320)(a, format="RGB")[0]
+    data = again.data
+    del again
+    more = [dlbuf.Preparer(size=320)(a, format="RGB")[0], *(p(a, format="RGB")[0] for _ in range(2))]
+    assert len({t.data for t in (last, small, *more)}) == 5
+    data = more.pop().data
+    assert p(a, format="RGB")[0].data == data
+    assert not any(t.data % 256 for t in (last, small, *more))
 
 
 def test_calls(np):
