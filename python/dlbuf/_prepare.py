@@ -504,7 +504,7 @@ def _on(what: str, t: Tensor, device: Device | None) -> Tensor:
 
 
 def _tensors(values: Any) -> tuple[Tensor, ...]:
-    if type(values) is TensorFrame and not values[0].closed:
+    if type(values) is TensorFrame and values and not values[0].closed:
         return values
     return tuple(v if isinstance(v, Tensor) else from_dlpack(v) for v in values)
 

@@ -93,6 +93,7 @@ def test_refused_planes(np):
             (r"\(8, 4\), not \[rows, .* whole groups", np.zeros((8, 4), "u1"), {"format": "SBGGR10P"}),
             ("near it: SBGGR10P", np.zeros((8, 5), "u1"), {"format": "SBGGR10_CSI2P"}),
             ("2 tensors", [a, a], {"format": "RGB"}), ("without planes", [], {"format": "RGB"}),
+            ("without planes", dlbuf.TensorFrame([], None), {"format": "RGB"}),
             ("there is no preset", a, {"format": "RGB", "preset": "yolo9"}),
             (r"mean=\[1\] is not a number", a, {"format": "RGB", "mean": ([1], 2, 3)})]:
         with pytest.raises(ValueError, match=words):
