@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <linux/dma-buf.h>
@@ -23,7 +24,7 @@
 #include "bench.h"
 
 #define ROUNDS 64
-#define MAX_POOL 256
+#define MAX_POOL 4096
 #define MAX_BYTES (256ull << 20)	/* of one pool */
 
 static DLManagedTensorVersioned *import(struct dlbuf_device *dev, int fd)
@@ -79,7 +80,7 @@ static int measure(struct dlbuf_device *dev, const char *exporter,
 		   struct result *out)
 {
 	static uint64_t v[ROUNDS * MAX_POOL];
-	int fds[MAX_POOL];
+	static int fds[MAX_POOL];
 	size_t n;
 
 	for (size_t i = 0; i < pool; i++) {
@@ -152,11 +153,20 @@ static void figures(const char *exporter, const char *size,
 	       "import of a buffer seen before, and its deletion");
 }
 
+/* Of small buffers, of which a machine can have so many. */
+static void figure_of_pool(const char *exporter, size_t pool, uint64_t cached)
+{
+	char title[64];
+
+	snprintf(title, sizeof(title), "cpu: buffers of %s by turns", exporter);
+	record("dlbuf", cached, title, "import of one of %zu seen before, and its deletion", pool);
+}
+
 static void table(struct dlbuf_device *dev, const char *name,
 		  const char *exporter, uint64_t clock)
 {
 	static const uint64_t sizes[] = { 64 << 10, 1 << 20, 4 << 20, 32 << 20 };
-	static const size_t pools[] = { 4, 16, 64, 256 };
+	static const size_t pools[] = { 4, 16, 64, 256, 1024, MAX_POOL };
 	uint64_t low = UINT64_MAX, high = 0, one_mib = 0, one_mib_cached = 0;
 	struct result warm_up;
 
@@ -165,7 +175,7 @@ static void table(struct dlbuf_device *dev, const char *name,
 	printf("\n%s, %s\n%10s %6s %12s %12s %14s %8s\n", name, exporter,
 	       "size", "pool", "first", "cached", "mmap+munmap", "ratio");
 	for (size_t s = 0; s < 4; s++)
-		for (size_t p = 0; p < 4; p++) {
+		for (size_t p = 0; p < sizeof(pools) / sizeof(pools[0]); p++) {
 			struct result r;
 			char size[32];
 
@@ -185,6 +195,8 @@ static void table(struct dlbuf_device *dev, const char *name,
 			fflush(stdout);
 			if (!p && !strcmp(name, "cpu"))
 				figures(exporter, size, &r);
+			if (!s && !strcmp(name, "cpu"))
+				figure_of_pool(exporter, pools[p], r.cached);
 			low = r.cached < low ? r.cached : low;
 			high = r.cached > high ? r.cached : high;
 			if (sizes[s] == 1 << 20 && pools[p] == 4) {
@@ -377,15 +389,20 @@ int main(int argc, char **argv)
 {
 	static char first[] = "cpu";
 	static char *cpu[] = { first, NULL };
+	/* For each buffer the cache has an fd of its own, and the udmabuf a memfd. */
+	struct rlimit fds = { 4 * MAX_POOL, 4 * MAX_POOL };
 	uint64_t clock;
 
 	fix_addresses(argv);
+	if (setrlimit(RLIMIT_NOFILE, &fds))
+		err(1, "setrlimit");
 	clock = clock_cost();
 	printf("medians in nanoseconds, under -icount that is instructions; first "
 	       "and by hand to two digits\n");
 	for (char **name = argc > 1 ? argv + 1 : cpu; *name; name++) {
 		/* Whatever the machine has, all of a pool stays. */
 		DLBUF_OPTS(dlbuf_device_opts, opts,
+			   .cache_max_idle = MAX_POOL,
 			   .cache_max_bytes = 2 * MAX_BYTES);
 		struct dlbuf_device *dev;
 

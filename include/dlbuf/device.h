@@ -31,7 +31,8 @@ struct dlbuf_device_opts {
 	 * fd and keeps the memory alive. 0 means 256, or a quarter of
 	 * RLIMIT_NOFILE if that is less. Above the limit the device drops the least
 	 * recently used import. It also drops an import that was not used in the
-	 * last 1024 calls of dlbuf_import().
+	 * last 1024 calls of dlbuf_import(), or four times this number of calls if
+	 * that is more.
 	 */
 	uint32_t cache_max_idle;
 	uint32_t flags;		/* DLBUF_DEVICE_... */

@@ -524,19 +524,26 @@ static int check_limit(uint32_t plane, uint64_t end, uint64_t limit)
 	return 0;
 }
 
+int frame_part_of(const struct dlbuf_frame_layout *layout, uint32_t access, uint64_t limit,
+		  struct frame_part *part)
+{
+	int ret = layout_extent(&layout->layout, &part->first, &part->end);
+
+	part->access = access;
+	return ret ? ret : check_limit(layout->plane, part->end, limit);
+}
+
 static int check_bytes(const struct dlbuf_frame *f,
 		       const struct dlbuf_frame_layout *layouts, uint32_t n)
 {
+	struct frame_part part;
 	int ret = 0;
 
 	for (uint32_t i = 0; i < n && !ret; i++) {
-		uint64_t first, end, limit = limit_of(f, &layouts[i]);
+		uint64_t limit = limit_of(f, &layouts[i]);
 
-		if (limit == UINT64_MAX)
-			continue;
-		ret = layout_extent(&layouts[i].layout, &first, &end);
-		if (!ret)
-			ret = check_limit(layouts[i].plane, end, limit);
+		if (limit != UINT64_MAX)
+			ret = frame_part_of(&layouts[i], 0, limit, &part);
 	}
 	return ret;
 }
@@ -673,24 +680,18 @@ static int make_tensor(struct making *m, struct dlbuf_device *dev,
 		       const struct dlbuf_frame_layout layouts[], uint32_t i,
 		       const struct frame_part *part, uint32_t paths)
 {
-	const DLTensor *layout = &layouts[i].layout;
 	struct import *imp = NULL;
-	uint64_t first, end;
-	int ret = layout_extent(layout, &first, &end);
+	int ret;
 
-	if (!ret)
-		ret = check_limit(layouts[i].plane, end, part->end);
-	if (ret)
-		return ret;
 	for (uint32_t j = 0; j < i && !imp; j++)
 		if (layouts[j].fd == layouts[i].fd)
 			imp = m->tensors[j]->imp;
 	if (imp) {
-		ret = import_fits(imp, end);
+		ret = import_fits(imp, part->end);
 		if (!ret)
 			cache_ref(imp);
 	} else {
-		ret = cache_get(dev, layouts[i].fd, part->access, paths, end, &imp);
+		ret = cache_get(dev, layouts[i].fd, part->access, paths, part->end, &imp);
 	}
 	if (ret == -ERANGE)
 		return fail(ret, "plane %u, fd %d: %s", layouts[i].plane,
@@ -698,9 +699,8 @@ static int make_tensor(struct making *m, struct dlbuf_device *dev,
 	if (ret)
 		return ret;
 	/* Cannot fail, because it has room. */
-	return tensor_create(imp, layout, first, end, m->lease,
-			     m->lease->room + i * m->room,
-			     &m->tensors[i]);
+	return tensor_create(imp, &layouts[i].layout, part->first, part->end, m->lease,
+			     m->lease->room + i * m->room, &m->tensors[i]);
 }
 
 /*
@@ -791,15 +791,80 @@ static int keep_fence(int fence, int *out)
 	return *out < 0 ? fail_errno("fence %d: fcntl(F_DUPFD_CLOEXEC)", fence) : 0;
 }
 
+/*
+ * A frame whose layouts are known. The next one of its stream has the same, but for the fds.
+ * The last one is the device's while no call uses it, as the plans of dlbuf_prepare_once()
+ * are. Nothing but the frame decides on layouts, so they never become wrong.
+ */
+struct known_frame {
+	struct dlbuf_frame frame;
+	uint32_t view, n;	/* n is 0: nothing is known */
+	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
+	struct frame_part parts[DLBUF_MAX_PLANES];
+};
+
+static bool is_known(const struct known_frame *k, const struct dlbuf_frame *f, uint32_t view)
+{
+	const struct dlbuf_frame *known = &k->frame;
+	bool same = k->n && k->view == view && known->width == f->width &&
+		    known->height == f->height && known->code == f->code &&
+		    known->code_space == f->code_space && known->modifier == f->modifier &&
+		    known->nplanes == f->nplanes && known->orientation == f->orientation &&
+		    known->reserved == f->reserved && known->crop.x == f->crop.x &&
+		    known->crop.y == f->crop.y && known->crop.width == f->crop.width &&
+		    known->crop.height == f->crop.height;
+
+	for (uint32_t i = 0; same && i < f->nplanes; i++)
+		same = known->planes[i].offset == f->planes[i].offset &&
+		       known->planes[i].pitch == f->planes[i].pitch &&
+		       known->planes[i].bytes == f->planes[i].bytes;
+	/* Which planes have one fd decides on the layout of this view. */
+	return same && view != DLBUF_VIEW_STACKED;
+}
+
+static int find_parts(struct dlbuf_device *dev, const struct dlbuf_frame *f,
+		      const struct dlbuf_import_opts *o, struct known_frame *k)
+{
+	const struct format *format = NULL;
+	uint32_t n = 0;
+	int ret = find_layouts(f, o, k->layouts, &n);
+
+	/* MAY_COPY is named as a way out only where it is one. Again, for the text. */
+	if (ret == -EOPNOTSUPP && !(needs_copy(f, o, &format) &&
+				    detile_check(dev, f, format) == -EOPNOTSUPP))
+		ret = find_layouts(f, o, k->layouts, &n);
+	for (uint32_t i = 0; i < n && !ret; i++)
+		ret = frame_part_of(&k->layouts[i], 0, has_limits(o) ?
+				    limit_of(f, &k->layouts[i]) : UINT64_MAX, &k->parts[i]);
+	k->n = ret ? 0 : n;
+	k->frame = *f;
+	k->view = o->view;
+	return ret;
+}
+
+/* Fills in *k, which may have another frame. */
+static int know(struct dlbuf_device *dev, const struct dlbuf_frame *f,
+		const struct dlbuf_import_opts *o, struct known_frame *k)
+{
+	int ret = is_known(k, f, o->view) ? 0 : find_parts(dev, f, o, k);
+
+	for (uint32_t i = 0; i < k->n; i++) {
+		uint32_t plane = k->layouts[i].plane;
+
+		/* Planes that follow another one are in its dma-buf. */
+		k->layouts[i].fd = f->planes[plane < f->nplanes ? plane : 0].fd;
+		k->parts[i].access = f->flags & DLBUF_FRAME_READ_ONLY ? DLBUF_READ : o->access;
+	}
+	return ret;
+}
+
 int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 		 const struct dlbuf_import_opts *o, uint32_t paths,
 		 DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
 		 uint32_t *ntensors)
 {
-	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
-	struct frame_part parts[DLBUF_MAX_PLANES];
-	uint32_t n, access = o->access;
 	const struct format *format = NULL;
+	struct known_frame *k;
 	struct dlbuf_frame one;
 	int ret, before = 0;
 
@@ -815,33 +880,28 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 			return ret;
 		f = &one;
 	}
-	ret = find_layouts(f, o, layouts, &n);
-	/* MAY_COPY is named as a way out only where it is one. Again, for the text. */
-	if (ret == -EOPNOTSUPP && !(needs_copy(f, o, &format) &&
-				    detile_check(dev, f, format) == -EOPNOTSUPP))
-		ret = find_layouts(f, o, layouts, &n);
+	k = __atomic_exchange_n(&dev->last_frame, NULL, __ATOMIC_ACQUIRE);
+	if (!k)
+		k = sys_calloc(1, sizeof(*k));
+	if (!k)
+		return -ENOMEM;
+	ret = know(dev, f, o, k);
 	if (!ret && frame_fence(f) != -1) {
 		ret = frame_attach_fence(f);
 		if (!ret)
 			ret = keep_fence(f->fence, &before);
 	}
-	if (ret)
-		return ret;
-	if (f->flags & DLBUF_FRAME_READ_ONLY)
-		access = DLBUF_READ;
-	for (uint32_t i = 0; i < n; i++)
-		parts[i] = (struct frame_part){
-			.access = access,
-			.end = has_limits(o) ? limit_of(f, &layouts[i]) : UINT64_MAX,
-		};
-	ret = frame_tensors(dev, layouts, parts, paths, n, f->release,
-			    f->release_data, tensors);
+	if (!ret)
+		ret = frame_tensors(dev, k->layouts, k->parts, paths, k->n, f->release,
+				    f->release_data, tensors);
+	if (!ret)
+		*ntensors = k->n;
+	free(__atomic_exchange_n(&dev->last_frame, k, __ATOMIC_ACQ_REL));
 	if (ret) {
 		if (before)
 			close(before);
 		return ret;
 	}
-	*ntensors = n;
 	if (before)
 		container_of(tensors[0], struct tensor, versioned)->lease->before =
 			before;
@@ -918,8 +978,9 @@ int dlbuf_import_frame(struct dlbuf_device *dev,
 		       DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
 		       uint32_t *ntensors)
 {
+	const struct dlbuf_frame *f = frame;
 	struct dlbuf_import_opts o;
-	struct dlbuf_frame f;
+	struct dlbuf_frame own;
 	bool tried = false;
 	int ret;
 
@@ -928,18 +989,21 @@ int dlbuf_import_frame(struct dlbuf_device *dev,
 			    !tensors ? "tensors" : "ntensors");
 	ret = device_check(dev);
 	if (!ret)
-		ret = OPTS_GET(&f, frame, "dlbuf_frame");
-	if (!ret)
 		ret = import_opts_get(opts, &o);
-	if (!ret && f.lease)
-		ret = lease_share(&f);
+	/* Usually the frame needs no copy. */
+	if (!ret && (frame->size != sizeof(own) || frame->lease)) {
+		ret = OPTS_GET(&own, frame, "dlbuf_frame");
+		if (!ret && own.lease)
+			ret = lease_share(&own);
+		f = &own;
+	}
 	if (ret)
 		return ret;
 	do
-		ret = frame_import(dev, &f, &o, import_paths(&o), tensors,
+		ret = frame_import(dev, f, &o, import_paths(&o), tensors,
 				   ntensors);
 	while (ret && device_relieve(ret, &tried));
 	if (ret)
-		dlbuf_lease_drop(f.lease);
+		dlbuf_lease_drop(f->lease);
 	return ret;
 }

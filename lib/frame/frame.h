@@ -66,13 +66,20 @@ int frame_layouts(const struct dlbuf_frame *frame,
 /* For each tensor of a frame. */
 struct frame_part {
 	uint32_t access;	/* 0: all that the fd allows */
-	uint64_t end;		/* of the frame's bytes in the dma-buf; UINT64_MAX: not said */
+	uint64_t first, end;	/* bytes of the dma-buf that the layout covers */
 };
 
 /*
- * Imports n layouts, which have been checked but for the ends of their parts, from their
- * fds, by one of paths (PATH_BIT()s). The tensors share a lease. Makes all tensors or none;
- * after a failure release is not called. Errors as for dlbuf_import().
+ * Fills in the part of a layout that has been checked, but for this. limit: where the frame's
+ * bytes in the dma-buf end; UINT64_MAX: not said. -EOVERFLOW, -ERANGE.
+ */
+int frame_part_of(const struct dlbuf_frame_layout *layout, uint32_t access, uint64_t limit,
+		  struct frame_part *part);
+
+/*
+ * Imports n layouts from their fds, by one of paths (PATH_BIT()s). The tensors share a lease.
+ * Makes all tensors or none; after a failure release is not called. Errors as for
+ * dlbuf_import().
  */
 int frame_tensors(struct dlbuf_device *dev,
 		  const struct dlbuf_frame_layout layouts[],

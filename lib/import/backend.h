@@ -60,6 +60,8 @@ struct dlbuf_device {
 	void *plans[4];
 	unsigned int next_plan;	/* atomic; the place that a new one takes if all are taken */
 	void (*plan_drop)(void *plan);	/* set with the first */
+	/* Layouts of the last frame, that no thread uses: likewise. Freed by free(). */
+	void *last_frame;
 };
 
 struct backend {

@@ -38,13 +38,16 @@ void cache_init(struct cache *cache, const struct dlbuf_device_opts *opts)
 		.max_idle_bytes = opts->cache_max_bytes ?
 				  opts->cache_max_bytes : default_bytes(),
 	};
-	cache->buckets = cache->first_buckets;
+	cache->buckets = cache->first_table;
+	cache->recent = cache->buckets + CACHE_BUCKETS;
+	/* A pool that may stay idle as a whole is used by turns. */
+	cache->stale = cache->max_idle > CACHE_STALE / 4 ? 4ull * cache->max_idle : CACHE_STALE;
 	pthread_mutex_init(&cache->lock, NULL);
 }
 
 void cache_finish(struct cache *cache)
 {
-	if (cache->buckets != cache->first_buckets)
+	if (cache->buckets != cache->first_table)
 		free(cache->buckets);
 	pthread_mutex_destroy(&cache->lock);
 }
@@ -106,7 +109,7 @@ static struct import *table_find(struct cache *cache,
 
 static struct import **recent(struct cache *cache, int fd)
 {
-	return &cache->recent[(unsigned int)fd % CACHE_RECENT];
+	return &cache->recent[(unsigned int)fd & (cache->nbuckets * CACHE_GUESSES - 1)];
 }
 
 /* Under the lock: removes imp from the guesses. */
@@ -131,17 +134,24 @@ static void table_remove(struct cache *cache, struct import *imp)
 	imp->listed = false;
 }
 
-/* Keeps the chains short. Without memory the table stays, with longer chains. */
+/*
+ * Keeps the chains short, and fd numbers from sharing a guess. Without memory the table
+ * stays, with longer chains.
+ */
 static void table_grow(struct cache *cache)
 {
-	size_t old = cache->nbuckets;
-	struct import **from = cache->buckets;
-	struct import **to = sys_calloc(old * 4, sizeof(*to));
+	size_t old = cache->nbuckets, nbuckets = old * 4;
+	struct import **from = cache->buckets, **guesses = cache->recent;
+	struct import **to = sys_calloc(nbuckets * (1 + CACHE_GUESSES), sizeof(*to));
 
 	if (!to)
 		return;
 	cache->buckets = to;
-	cache->nbuckets = old * 4;
+	cache->recent = to + nbuckets;
+	cache->nbuckets = nbuckets;
+	for (size_t i = 0; i < old * CACHE_GUESSES; i++)
+		if (guesses[i])
+			*recent(cache, guesses[i]->last_fd) = guesses[i];
 	for (size_t i = 0; i < old; i++) {
 		while (from[i]) {
 			struct import *imp = from[i];
@@ -152,7 +162,7 @@ static void table_grow(struct cache *cache)
 			*p = imp;
 		}
 	}
-	if (from != cache->first_buckets)
+	if (from != cache->first_table)
 		free(from);
 }
 
@@ -227,7 +237,7 @@ static struct import *evict_some(struct cache *cache, uint32_t max)
 			imp = last_staging(cache);
 		else if (cache->nidle <= max &&
 			 cache->idle_bytes <= cache->max_idle_bytes &&
-			 (gone || cache->clock - imp->used <= CACHE_STALE))
+			 (gone || cache->clock - imp->used <= cache->stale))
 			return gone;
 		take_out(cache, imp);
 		cache->evictions++;
@@ -242,7 +252,7 @@ static inline struct import *evict(struct cache *cache, uint32_t max)
 {
 	const struct import *oldest = cache->idle_last;
 
-	if (!oldest || (cache->clock - oldest->used <= CACHE_STALE &&
+	if (!oldest || (cache->clock - oldest->used <= cache->stale &&
 			cache->nidle <= max &&
 			cache->idle_bytes <= cache->max_idle_bytes &&
 			cache->nstaging <= CACHE_MAX_STAGING))

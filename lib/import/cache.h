@@ -36,22 +36,23 @@ struct import;
 
 #define CACHE_MAX_IDLE 256	/* default bound; less if RLIMIT_NOFILE is low */
 #define CACHE_MEMORY_SHARE 8	/* idle bytes by default: memory / this */
-#define CACHE_STALE 1024	/* imports */
+#define CACHE_STALE 1024	/* imports; 4 times max_idle if that is more */
 #define CACHE_MAX_STAGING 8	/* idle ones; part of the bound */
 #define CACHE_BUCKETS 64	/* of a new table */
-#define CACHE_RECENT 512	/* fd numbers that have a guess */
+#define CACHE_GUESSES 8		/* fd numbers that have a guess, for each bucket */
 
 struct cache {
 	pthread_mutex_t lock;
-	struct import **buckets;
+	struct import **buckets, **recent;	/* recent: guesses, by fd number */
 	size_t nbuckets;	/* power of two */
-	struct import *first_buckets[CACHE_BUCKETS];
-	struct import *recent[CACHE_RECENT];	/* guesses, by fd number */
+	/* A table that has grown is like this one: the buckets, then the guesses. */
+	struct import *first_table[CACHE_BUCKETS * (1 + CACHE_GUESSES)];
 	struct import *idle_first, *idle_last; /* last used first */
 	uint32_t nidle, nimports, max_idle;
 	uint64_t max_idle_bytes;
 	uint32_t nstaging;	/* idle ones */
 	uint64_t clock;		/* counts imports */
+	uint64_t stale;		/* an import that so many others follow */
 	uint64_t hits, misses, evictions;
 	uint64_t copies, copied_bytes;
 	size_t tensors;		/* atomic; size_t, because some CPUs lack 64-bit atomics */

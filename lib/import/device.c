@@ -223,6 +223,7 @@ void device_destroy(struct dlbuf_device *dev)
 	/* This was the last reference, so no import is left. */
 	list_remove(dev);
 	cache_finish(&dev->cache);
+	free(dev->last_frame);
 	dev->backend->close(dev);
 	event_user_remove();
 }

@@ -74,9 +74,9 @@ static int check_duplicate(struct import *imp, int fd,
 	return ret ? ret : layout_fits(end, imp->bytes);
 }
 
-int import_fits(const struct import *imp, uint64_t end)
+int import_too_small(const struct import *imp, uint64_t end)
 {
-	if (end <= imp->bytes && end > imp->bytes - imp->unusable)
+	if (end <= imp->bytes)
 		return fail(-ERANGE, "the layout ends at byte %llu of a buffer of "
 			    "%llu, and %s cannot use the last %llu: allocate a "
 			    "page more", (unsigned long long)end,

@@ -111,7 +111,12 @@ int import_alloc(struct dlbuf_device *dev, uint64_t bytes, struct import **out);
 struct import *import_new(struct dlbuf_device *dev);
 
 /* -ERANGE: tensors of the import may not use bytes up to `end`. */
-int import_fits(const struct import *imp, uint64_t end);
+int import_too_small(const struct import *imp, uint64_t end);
+static inline int import_fits(const struct import *imp, uint64_t end)
+{
+	return end <= imp->bytes && imp->bytes - end >= imp->unusable ? 0 :
+	       import_too_small(imp, end);
+}
 
 /*
  * Destroys an import that nobody uses, now or on "dlbuf-events" when its work is over.

@@ -82,13 +82,14 @@ bool layout_copy(const DLTensor *layout, int64_t *shape, int64_t *strides)
 	uint64_t stride = 1; /* may overflow if there are no elements; not used then */
 	bool empty = false;
 
-	for (int i = 0; i < layout->ndim && layout->strides; i++) {
-		shape[i] = layout->shape[i];
-		strides[i] = layout->strides[i];
-		empty |= !shape[i];
-	}
-	if (layout->strides)
+	if (layout->strides) {
+		for (int i = 0; i < layout->ndim; i++) {
+			shape[i] = layout->shape[i];
+			strides[i] = layout->strides[i];
+			empty |= !shape[i];
+		}
 		return empty;
+	}
 	for (int i = layout->ndim - 1; i >= 0; i--) {
 		int64_t n = layout->shape[i];
 

@@ -820,15 +820,17 @@ static int import_tensors(struct dlbuf_device *dev, struct arrival *a,
 			  DLManagedTensorVersioned *tensors[], uint32_t *n)
 {
 	struct frame_part parts[DLBUF_MAX_PLANES];
-	int ret;
+	int ret = 0;
 
-	for (uint32_t i = 0; i < a->m.head.ntensors; i++) {
+	for (uint32_t i = 0; i < a->m.head.ntensors && !ret; i++) {
 		a->m.layouts[i].fd = a->fds[a->m.buffer[i]];
-		parts[i] = (struct frame_part){ a->access[a->m.buffer[i]], UINT64_MAX };
+		ret = frame_part_of(&a->m.layouts[i], a->access[a->m.buffer[i]], UINT64_MAX,
+				    &parts[i]);
 	}
-	ret = frame_tensors(dev, a->m.layouts, parts, paths_of(opts),
-			    a->m.head.ntensors, a->hold >= 0 ? hold_close : NULL,
-			    (void *)(intptr_t)a->hold, tensors);
+	if (!ret)
+		ret = frame_tensors(dev, a->m.layouts, parts, paths_of(opts),
+				    a->m.head.ntensors, a->hold >= 0 ? hold_close : NULL,
+				    (void *)(intptr_t)a->hold, tensors);
 	if (!ret)
 		*n = a->m.head.ntensors;
 	return ret;

@@ -822,6 +822,9 @@ class Plan:
         self, width: int, height: int, overlap_x: int, overlap_y: int, /
     ) -> bytes: ...
 
+def map_boxes(
+    array: Buffer, boxes: bool, turned: int, x0: float, y0: float, x1: float, y1: float, /
+) -> None: ...
 def send(
     wait: tuple[int, bool, float | None], tensors: tuple[Tensor, ...], /
 ) -> None: ...

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsFloat
@@ -29,21 +30,38 @@ def make_frame(
     colour: bytes,
 ) -> Frame:
     """struct dlbuf_frame -> a record; the extension calls this."""
+    flags, sequence, timestamp_ns, *rest = said
+    before, shown, after = _constant(size, crop, view, flags & _DAMAGED, *rest, colour)
+    return Frame._make((*before, tuple(map(Plane._make, planes)), *shown,
+                        sequence if flags & _SEQUENCE else None,
+                        timestamp_ns if rest[0] else None, *after))
+
+
+@functools.lru_cache(maxsize=64)
+def _constant(
+    size: tuple[int, int, int, int, int],
+    crop: tuple[int, int, int, int],
+    view: int,
+    damaged: int,
+    clock: int,
+    field: int,
+    order: int,
+    orientation: int,
+    colour: bytes,
+) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
+    """The fields that each frame of a stream has: before the planes, between them and
+    sequence, and after timestamp_ns."""
     width, height, code, number, modifier = size
-    flags, sequence, timestamp_ns, clock, field, order, orientation = said
     space = CodeSpace(number)
     try:
         info = find_format(code, space, modifier)[0]
         name, channels = name_in(info, code, space), info.channels
     except InvalidError:
         name, channels = f"0x{code:08x}", ""
-    return Frame(
-        width, height, name, code, space, modifier, channels,
-        tuple(Plane(*p) for p in planes), None if crop == _NO_CROP else crop,
-        View(view), sequence if flags & _SEQUENCE else None,
-        timestamp_ns if clock else None, Clock(clock), Field(field),
-        Order(order), bool(flags & _DAMAGED), Colour(*colour[:6]),
-        Orientation(orientation))
+    return ((width, height, name, code, space, modifier, channels),
+            (None if crop == _NO_CROP else crop, View(view)),
+            (Clock(clock), Field(field), Order(order), bool(damaged), Colour(*colour[:6]),
+             Orientation(orientation)))
 
 
 def frame_args(f: Frame) -> tuple[Any, ...]:
@@ -87,7 +105,7 @@ class TensorFrame(tuple[Tensor, ...]):
     info: Frame
 
     def __new__(cls, tensors: list[Tensor], info: Frame) -> Self:
-        self = super().__new__(cls, tensors)
+        self = tuple.__new__(cls, tensors)
         self.info = info
         return self
 

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import math
+import operator
 import os
 import re
 import struct
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from numbers import Real
 from typing import (Any, Literal, NamedTuple, Self, SupportsFloat,
@@ -20,12 +21,14 @@ from ._camera import parse_size
 from ._consumers import from_dlpack
 from ._dlbuf import Device, Tensor
 from ._errors import AccessError, Error, InvalidError, UnsupportedError
-from ._frames import frame_args
+from ._frames import TensorFrame
 from ._producers import find_format, formats, integers, nearest
-from ._types import Colour, DLDeviceType, DType, FormatInfo, View, device_name
+from ._types import CodeSpace, Colour, DLDeviceType, DType, FormatInfo, View, device_name
 
 _T = TypeVar("_T")
 _EACCES, _EINVAL, _EOPNOTSUPP = 13, 22, 95
+# A plain int: an enum compares in Python.
+_CPU = int(DLDeviceType.CPU)
 # Libraries whose arrays never change, which their DLPack does not say: known by their modules.
 _IMMUTABLE = ("jax", "jaxlib", "tensorflow")
 # Plans of one Preparer, and Preparers of prepare().
@@ -377,6 +380,12 @@ def _merged(preset: str | None, options: dict[str, Any]) -> dict[str, Any]:
 _Kind = tuple[Any, ...]
 
 
+def _make_kind(size: tuple[int, ...], planes: int, crop: tuple[int, ...], orientation: int,
+               colour: Colour) -> _Kind:
+    return (size, ((-1, 0, 0, 0),) * planes, crop, 0, (0,) * 6 + (orientation,),
+            bytes(colour) + bytes(2))
+
+
 def _check_dtype(format: str, info: FormatInfo, dtype: str) -> None:
     """Refuses planes of another dtype, with the format that has it."""
     if dtype == info.dtype:
@@ -399,33 +408,57 @@ def _columns(info: FormatInfo, row: int) -> int:
     return row // (bits * group // 8) * group
 
 
-def _kind_of(tensors: tuple[Tensor, ...], format: str | None) -> _Kind:
-    """The kind of frame that these planes are."""
-    record = tensors[0].frame
+def _key_of(tensors: tuple[Tensor, ...], format: str | None) -> tuple[Any, ...]:
+    """The arguments of _kind_of_frame() or _kind_of_planes(), which are found without
+    looking at them: each frame of a stream has the same."""
+    first = tensors[0]
+    record = first.frame
     if format is None:
         if record is None:
             raise refuse("planes that are not of a frame need format=, such as "
                          'format="RGB" or format="NV12"')
-        views = find_format(record.code, record.space, record.modifier)[0].views
-        # As dlbuf_prepare_tensors() of C; it refuses formats without any.
-        view = next((v for v in (View.PLANES, View.WORDS, View.ROWS) if v in views),
-                    record.view)
-        if record.view != view:
-            raise refuse(f"the tensors are the view {record.view.name.lower()!r} of the "
-                         "frame, and a model's input is made of its "
-                         f'{view.name.lower()}: say view="{view.name.lower()}" to the '
-                         "Camera or from_frame()")
-        size, planes, crop, _, said, points = frame_args(record)
-        return size, ((-1, 0, 0, 0),) * len(planes), crop, 0, (0,) * 6 + said[6:], points
+        return (record.width, record.height, record.code, int(record.space),
+                record.modifier, len(record.planes), record.crop and tuple(record.crop),
+                int(record.view), int(record.orientation), record.colour)
+    if not isinstance(format, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise refuse(f'format={format!r}: it is not a name, such as "RGB" or "NV12"')
+    # A frame's planes keep its colour and orientation, also as another format.
+    return (format, first.shape, first.dtype, len(tensors),
+            int(record.orientation) if record else 0,
+            record.colour if record else Colour())
+
+
+def _kind(key: tuple[Any, ...]) -> _Kind:
+    return (_kind_of_planes if isinstance(key[0], str) else _kind_of_frame)(*key)
+
+
+def _kind_of(tensors: tuple[Tensor, ...], format: str | None) -> _Kind:
+    """The kind of frame that these planes are."""
+    return _kind(_key_of(tensors, format))
+
+
+def _kind_of_frame(width: int, height: int, code: int, space: int, modifier: int, planes: int,
+                   crop: tuple[int, ...] | None, view: int, orientation: int, colour: Colour
+                   ) -> _Kind:
+    views = find_format(code, CodeSpace(space), modifier)[0].views
+    # As dlbuf_prepare_tensors() of C; it refuses formats without any.
+    wanted = next((v for v in (View.PLANES, View.WORDS, View.ROWS) if v in views), View(view))
+    if view != wanted:
+        raise refuse(f"the tensors are the view {View(view).name.lower()!r} of the frame, and "
+                     f"a model's input is made of its {wanted.name.lower()}: say "
+                     f'view="{wanted.name.lower()}" to the Camera or from_frame()')
+    return _make_kind((width, height, code, space, modifier), planes, crop or (0,) * 4,
+                      orientation, colour)
+
+
+def _kind_of_planes(format: str, shape: tuple[int, ...], dtype: DType, planes: int,
+                    orientation: int, colour: Colour) -> _Kind:
     try:
-        if not isinstance(format, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise refuse('it is not a name, such as "RGB" or "NV12"')
         info, code, space = find_format(format)
     except InvalidError as e:
         # space= is find_format()'s.
         raise refuse(f"format={format!r}: "
                      f"{str(e.strerror).removesuffix(', or a space')}") from None
-    shape = tensors[0].shape
     if len(shape) < 2 or not info.planes:
         raise refuse(f"format={format!r}: the first plane is of the shape {shape}, not "
                      "rows and columns")
@@ -434,22 +467,19 @@ def _kind_of(tensors: tuple[Tensor, ...], format: str | None) -> _Kind:
         group = f", a column for {first.hsub} pixels" if first.hsub > 1 else ""
         raise refuse(f"format={format!r}: the first plane is of the shape {shape}, not [rows, "
                      f"columns, {first.channels}]{group}")
-    _check_dtype(format, info, tensors[0].dtype)
+    _check_dtype(format, info, dtype)
     rows = View.ROWS in info.views and not {View.PLANES, View.WORDS} & set(info.views)
     width = _columns(info, shape[1]) if rows else shape[1] * first.hsub
     if rows and (len(shape) > 2 or not width):
         raise refuse(f"format={format!r}: the first plane is of the shape {shape}, not [rows, "
                      "bytes of a row], with whole groups of pixels")
     size = (width, shape[0] * first.vsub, code, int(space), 0)
-    # A frame's planes keep its colour and orientation, also as another format.
-    said, colour = frame_args(record)[4:] if record else ((0,) * 7, bytes(Colour()) + bytes(2))
-    return (size, ((-1, 0, 0, 0),) * len(tensors), (0,) * 4, 0, (0,) * 6 + said[6:],
-            colour)
+    return _make_kind(size, planes, (0,) * 4, orientation, colour)
 
 
 def _on_cpu(what: str, t: Tensor) -> Tensor:
     kind, number = t.__dlpack_device__()
-    if kind == DLDeviceType.CPU:
+    if kind == _CPU:
         return t
     if _dlbuf.cpu_reaches(kind):
         return from_dlpack(t, device="cpu")
@@ -479,22 +509,24 @@ def _on(what: str, t: Tensor, device: Device | None) -> Tensor:
 
 
 def _tensors(values: Any) -> tuple[Tensor, ...]:
+    if type(values) is TensorFrame and values and not values[0].closed:
+        return values
     return tuple(v if isinstance(v, Tensor) else from_dlpack(v) for v in values)
 
 
 def _arguments(frame: Any, format: str | None, out: Any, index: int
-               ) -> tuple[tuple[Tensor, ...], _Kind, Tensor | None, int]:
+               ) -> tuple[tuple[Tensor, ...], tuple[Any, ...], Tensor | None, int]:
     tensors = _tensors(frame if isinstance(frame, (list, tuple)) else (frame,))
     if not tensors:
         raise refuse("a frame without planes")
-    kind = _kind_of(tensors, format)
-    if type(out).__module__.partition(".")[0] in _IMMUTABLE:
+    key = _key_of(tensors, format)
+    if out is not None and type(out).__module__.partition(".")[0] in _IMMUTABLE:
         raise AccessError(_EACCES, f"out is {type(out).__module__}.{type(out).__name__}, which "
                           "must not change: prepare without out, or into another array")
     target = None if out is None else _tensors([out])[0]
-    if (number := integers([index], 1)) is None or not -1 << 63 <= index < 1 << 63:
+    if type(index) is not int and not integers([index], 1) or not -1 << 63 <= index < 1 << 63:
         raise refuse(f"index={index!r} is not a whole number")
-    return tensors, kind, target, number[0]
+    return tensors, key, target, operator.index(index)
 
 
 # ------------------------------------------------------------------ info
@@ -553,27 +585,26 @@ class PrepareInfo(NamedTuple):
         >>> info.map_to_frame((0, 140, 640, 500))
         (0.0, 0.0, 1920.0, 1080.0)
         """
-        if min(self.scaled_width, self.scaled_height) < 1 or self.turn not in range(4):
+        if self.scaled_width < 1 or self.scaled_height < 1 or self.turn not in (0, 1, 2, 3):
             raise refuse(f"scaled_width={self.scaled_width}, scaled_height="
                          f"{self.scaled_height}, turn={self.turn}: no prepared picture has these")
         if hasattr(boxes, "__array__") or hasattr(boxes, "__dlpack__"):
-            np: Any = importlib.import_module("numpy")
-            array = np.asarray(boxes, "float64")
-            if array.shape == (0,):
-                return array.copy()
-            if not array.ndim or array.shape[-1] not in (2, 4):
-                raise refuse(f"boxes of the shape {array.shape}: the last dimension is 2 "
-                             "for points, 4 for boxes")
-            # The map is linear: two functions of x and y.
-            (x0, y0), (x1, y1), (x2, y2) = (self._place(*p) for p in ((0, 0), (1, 0), (0, 1)))
-            x, y = array[..., 0::2], array[..., 1::2]
-            u = x0 + (x1 - x0) * x + (x2 - x0) * y
-            v = y0 + (y1 - y0) * x + (y2 - y0) * y
-            return np.stack([u.min(-1), v.min(-1), u.max(-1), v.max(-1)]
-                            if array.shape[-1] == 4 else [u[..., 0], v[..., 0]], -1)
+            asarray, *corners = _linear(self if type(self.crop) is tuple else
+                                        self._replace(crop=tuple(self.crop)))
+            array = asarray(boxes, float).copy()
+            shape = array.shape
+            if shape == (0,):
+                return array
+            if not shape or shape[-1] not in (2, 4):
+                raise refuse(f"boxes of the shape {shape}: the last dimension is 2 for points, "
+                             "4 for boxes")
+            # Each call of NumPy's would cost more than all of it does in C.
+            _dlbuf.map_boxes(array, shape[-1] == 4, self.turn % 2, *corners)
+            return array
         try:
             # Scalars and arrays of no dimension compute in the types of their own.
             values: list[Any] = [
+                v if type(v) is float else
                 float(v) if isinstance(v, Real) or getattr(v, "shape", None) == () else v
                 for v in boxes]
         except (TypeError, ValueError):
@@ -593,6 +624,13 @@ class PrepareInfo(NamedTuple):
         return min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)
 
 
+@functools.lru_cache(maxsize=_KEPT)
+def _linear(info: PrepareInfo) -> tuple[Any, ...]:
+    """np.asarray(), and the places of (0, 0) and (1, 1), which are all of a linear map."""
+    place = info._place  # pyright: ignore[reportPrivateUsage]
+    return importlib.import_module("numpy").asarray, *place(0, 0), *place(1, 1)
+
+
 def _info(fields: tuple[Any, ...]) -> PrepareInfo:
     *sizes, turn, flags = fields
     flip = "x" * bool(flags & _FLIP_X) + "y" * bool(flags & _FLIP_Y)
@@ -606,10 +644,12 @@ _Plan = tuple[_dlbuf.Plan, PrepareInfo]
 
 def _run(plan: _dlbuf.Plan, tensors: tuple[Tensor, ...], out: Tensor, index: int,
          deadline: SupportsFloat | None, crops: bytes | None = None) -> list[PrepareInfo]:
-    device = plan.device
-    infos = plan.run(tuple(_on("a plane", t, device) for t in tensors),
-                     _on("out", out, device), index, deadline, crops)
-    return [_info(i) for i in infos or ()]
+    infos = plan.run(tensors, out, index, deadline, crops)
+    if infos is None:                   # some are on another device
+        device = plan.device
+        infos = plan.run(tuple(_on("a plane", t, device) for t in tensors),
+                         _on("out", out, device), index, deadline, crops)
+    return [_info(i) for i in infos] if infos else []
 
 
 class Preparer:
@@ -740,8 +780,9 @@ class Preparer:
                          [f"{k}={v!r}" for k, v in self._options.items()])
         return f"<dlbuf.Preparer{'.from_config' * bool(self._config)}({said})>"
 
-    def _make_plan(self, kind: _Kind, part: tuple[float, ...] | None = None) -> _Plan:
+    def _make_plan(self, key: tuple[Any, ...], part: tuple[float, ...] | None = None) -> _Plan:
         """part: the crop, in place of the options' own."""
+        kind = _kind(key)
         options: dict[str, Any] = dict(self._options)
         if part:
             options["crop"] = part
@@ -811,24 +852,26 @@ class Preparer:
         ...         with next(camera) as frame:
         ...             _, info = p(frame, out=t, index=i)
         """
-        tensors, kind, target, at = _arguments(frame, format, out, index)
-        with self._plan(kind) as (plan, info):
-            if target is None:
-                out = target = plan.new(1)
-            _run(plan, tensors, target, at, deadline)
-        return out, info
-
-    @contextmanager
-    def _plan(self, kind: _Kind) -> Generator[_Plan, None, None]:
-        # While a call has the plan, another thread makes one. A device's is of one process.
-        key = (kind, self._device and os.getpid())
-        plan = self._plans.pop(key, None) or self._make_plan(kind)
+        tensors, key, target, at = _arguments(frame, format, out, index)
+        where, made = self._take_plan(key)
         try:
-            yield plan
+            if target is None:
+                out = target = made[0].new(1)
+            _run(made[0], tensors, target, at, deadline)
         finally:
-            if len(self._plans) >= _KEPT:
-                self._plans.clear()
-            self._plans[key] = plan
+            self._keep_plan(where, made)
+        return out, made[1]
+
+    def _take_plan(self, key: tuple[Any, ...]) -> tuple[Any, _Plan]:
+        """A plan, until _keep_plan(): meanwhile another thread makes one. A device's is of
+        one process."""
+        where = (key, os.getpid()) if self._device else key
+        return where, self._plans.pop(where, None) or self._make_plan(key)
+
+    def _keep_plan(self, where: Any, plan: _Plan) -> None:
+        if len(self._plans) >= _KEPT:
+            self._plans.clear()
+        self._plans[where] = plan
 
     @overload
     def crops(self, frame: Any, crops: Any, /, *, out: None = ..., index: int = ...,
@@ -862,7 +905,7 @@ class Preparer:
         >>> x.shape, infos[1].map_to_frame((8, 8))
         ((2, 3, 8, 8), (320.0, 180.0))
         """
-        tensors, kind, target, at = _arguments(frame, format, out, index)
+        tensors, key, target, at = _arguments(frame, format, out, index)
         boxes = _hashable(crops)
         try:
             boxes = [] if isinstance(boxes, (str, set, dict)) else list(boxes)
@@ -873,12 +916,15 @@ class Preparer:
         parts = [_box(f"crops[{i}]", _hashable(b)) for i, b in enumerate(boxes)]
         if self._parsed and "size" in self._options:
             data = b"".join(struct.pack("4d", *p) for p in parts)
-            with self._plan(kind) as (plan, _):
+            where, made = self._take_plan(key)
+            try:
                 if target is None:
-                    out = target = plan.new(len(parts))
-                return out, _run(plan, tensors, target, at, deadline, data)
+                    out = target = made[0].new(len(parts))
+                return out, _run(made[0], tensors, target, at, deadline, data)
+            finally:
+                self._keep_plan(where, made)
         # The sizes follow from the crop's.
-        plans = [self._make_plan(kind, p) for p in parts]
+        plans = [self._make_plan(key, p) for p in parts]
         if len({i[:2] for _, i in plans}) > 1:
             raise refuse(f"crops={crops!r} become images of different sizes; say size=")
         if target is None:
@@ -911,9 +957,11 @@ class Preparer:
         if not hasattr(shared, "__len__") or len(shared) != 2:
             shared = shared, shared
         x, y = (_whole("overlap", n, 0, 32768) for n in shared)
-        _, kind, _, _ = _arguments(frame, format, None, 0)
-        with self._plan(kind) as (plan, _):
-            found = plan.tiles(width, height, x, y)
+        where, made = self._take_plan(_arguments(frame, format, None, 0)[1])
+        try:
+            found = made[0].tiles(width, height, x, y)
+        finally:
+            self._keep_plan(where, made)
         return list(struct.iter_unpack("4d", found))
 
 

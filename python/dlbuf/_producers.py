@@ -237,7 +237,7 @@ def find_view(view: View | str) -> View:
 def integers(values: Any, n: int) -> tuple[int, ...] | None:
     """n whole numbers, or None."""
     try:
-        numbers = tuple(operator.index(v) for v in values)
+        numbers = tuple(map(operator.index, values))
     except TypeError:
         return None
     return numbers if len(numbers) == n else None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import struct
 from collections.abc import Callable
@@ -15,9 +16,11 @@ from ._consumers import (
     from_dlpack)
 from ._dlbuf import Device, Tensor
 from ._errors import InvalidError, UnsupportedError
-from ._types import DLDataTypeCode, DLDeviceType, device_name
+from ._types import DLDataTypeCode, DLDeviceType, DType, device_name
 
 _EINVAL, _EOPNOTSUPP = 22, 95
+# A plain int: an enum compares in Python.
+_CPU = int(DLDeviceType.CPU)
 _TORCH = {DLDeviceType.CPU, DLDeviceType.CUDA, DLDeviceType.ROCM,
           DLDeviceType.ONE_API}
 # Data of these is a handle, not an address.
@@ -36,7 +39,7 @@ _CODES = {"bool": "?", "float16": "e", "float32": "f", "float64": "d",
 def _on_cpu(t: Tensor) -> Tensor:
     """t where the CPU reaches it: itself, or its dma-buf mapped for reading and,
     if t allows it, writing."""
-    if t.__dlpack_device__()[0] == DLDeviceType.CPU:
+    if t.__dlpack_device__()[0] == _CPU:
         return t
     return from_dlpack(t, device=(DLDeviceType.CPU, 0))
 
@@ -46,13 +49,18 @@ def _retype(t: Tensor) -> Tensor:
     return _dlbuf.view(t, t.shape, t.strides, f"uint{8 * t.dtype.itemsize}")
 
 
-def numpy(self: Tensor) -> Any:
+@functools.lru_cache(maxsize=64)
+def _array_of(dtype: DType) -> tuple[Callable[[Tensor], Any], Any]:
+    """np.asarray, and the dtype of NumPy where it takes that for bytes only."""
     np: Any = importlib.import_module("numpy")
-    kind = self.dtype.numpy
+    kind = dtype.numpy
+    return np.asarray, None if kind.kind != "V" and kind.isbuiltin == 1 else kind
+
+
+def numpy(self: Tensor) -> Any:
+    asarray, kind = _array_of(self.dtype)
     t = _on_cpu(self)
-    if kind.kind != "V" and kind.isbuiltin == 1:
-        return np.asarray(t)
-    return np.asarray(_retype(t)).view(kind)
+    return asarray(t) if kind is None else asarray(_retype(t)).view(kind)
 
 
 def torch(self: Tensor) -> Any:

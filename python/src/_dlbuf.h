@@ -340,6 +340,8 @@ PyObject *tensor_list(DLManagedTensorVersioned *const dl[], uint32_t n,
 /* What `make`, dlbuf._frames.make_frame, makes of a frame: a record. */
 PyObject *frame_record(PyObject *make, const struct dlbuf_frame *frame,
 		       uint32_t view);
+/* The record of a frame that differs from that of last (taken) in sequence and time only. */
+PyObject *next_record(PyObject *last, const struct dlbuf_frame *frame);
 /* The rest of a record, as dlbuf._frames.frame_args() has it. */
 int parse_frame(PyObject *args, struct dlbuf_frame *frame);
 /*
@@ -365,6 +367,7 @@ int camera_init_type(PyObject *module);
 /* ------------------------------------------------------------ prepare.c */
 
 int prepare_init_type(PyObject *module);
+PyObject *map_boxes(PyObject *module, PyObject *args);
 
 /* ------------------------------------------------------------ protocol.c */
 

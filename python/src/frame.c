@@ -296,6 +296,36 @@ PyObject *frame_record(PyObject *make, const struct dlbuf_frame *frame,
 	return record;
 }
 
+/* Fields of dlbuf._types.Frame. */
+enum { SEQUENCE = 10, TIMESTAMP_NS = 11 };
+
+PyObject *next_record(PyObject *last, const struct dlbuf_frame *frame)
+{
+	newfunc tuple_new = (newfunc)PyType_GetSlot(&PyTuple_Type, Py_tp_new);
+	Py_ssize_t n = PyTuple_Size(last);
+	PyObject *fields = PyTuple_New(n), *args, *record = NULL;
+
+	for (Py_ssize_t i = 0; fields && i < n; i++) {
+		PyObject *value = Py_NewRef(PyTuple_GetItem(last, i));
+
+		if (value != Py_None && (i == SEQUENCE || i == TIMESTAMP_NS)) {
+			Py_DECREF(value);
+			value = i == SEQUENCE ?
+				PyLong_FromUnsignedLongLong(frame->sequence) :
+				PyLong_FromLongLong(frame->timestamp_ns);
+		}
+		if (!value || PyTuple_SetItem(fields, i, value))
+			Py_CLEAR(fields);
+	}
+	args = fields ? PyTuple_Pack(1, fields) : NULL;
+	if (args)
+		record = tuple_new(Py_TYPE(last), args, NULL);
+	Py_XDECREF(args);
+	Py_XDECREF(fields);
+	Py_DECREF(last);
+	return record;
+}
+
 int parse_frame(PyObject *args, struct dlbuf_frame *frame)
 {
 	int space, clock, field, order, orientation;

@@ -148,7 +148,15 @@ static PyObject *info_tuple(const struct dlbuf_prepare_info *i)
 			     i->crop_y, i->crop_width, i->crop_height, i->turn, i->flags);
 }
 
-static int share(PyObject *obj, DLManagedTensorVersioned **out)
+/* Whether the plan can work on it as it is. */
+static bool is_here(const struct plan *self, const struct tensor *t)
+{
+	return self->device ? t->device == self->device :
+			      t->dl->dl_tensor.device.device_type == kDLCPU;
+}
+
+/* 1: the tensor is on another device. */
+static int share(const struct plan *self, PyObject *obj, DLManagedTensorVersioned **out)
 {
 	struct tensor *t = (struct tensor *)obj;
 	int ret;
@@ -160,7 +168,7 @@ static int share(PyObject *obj, DLManagedTensorVersioned **out)
 	}
 	if (tensor_begin(t))
 		return -1;
-	ret = tensor_share(t, out);
+	ret = is_here(self, t) ? tensor_share(t, out) : 1;
 	tensor_end(t);
 	return ret;
 }
@@ -223,7 +231,10 @@ static int run(struct plan *self, DLManagedTensorVersioned *const planes[], uint
 	return ret ? raise_dlbuf(ret) : 0;
 }
 
-/* run(planes, out, index, deadline, crops or None) -> infos of the crops; a crop is 4 doubles */
+/*
+ * run(planes, out, index, deadline, crops or None) -> infos of the crops; a crop is 4 doubles.
+ * None: a tensor is on another device, and nothing was done.
+ */
 static PyObject *plan_run(PyObject *obj, PyObject *args)
 {
 	DLManagedTensorVersioned *dl[DLBUF_MAX_PLANES + 1] = { NULL };
@@ -234,7 +245,7 @@ static PyObject *plan_run(PyObject *obj, PyObject *args)
 	const char *bytes;
 	Py_ssize_t n, size;
 	long long index;
-	int i = 0;
+	int i = 0, err = 0;
 
 	if (!PyArg_ParseTuple(args, "O!OLOz#", &PyTuple_Type, &planes, &out, &index, &deadline,
 			      &bytes, &size) || parse_deadline(deadline, &deadline_ns))
@@ -246,13 +257,16 @@ static PyObject *plan_run(PyObject *obj, PyObject *args)
 	}
 	if (bytes && crops_alloc(&crops, bytes, size))
 		return NULL;
-	while (i < n && !share(PyTuple_GetItem(planes, i), &dl[i]))
+	while (i <= n) {
+		err = share(self, i < n ? PyTuple_GetItem(planes, i) : out, &dl[i]);
+		if (err)
+			break;
 		i++;
-	if (i == n && !share(out, &dl[i])) {
-		i++;
-		if (!run(self, dl, n, dl[n], index, deadline_ns, &crops))
-			ret = bytes ? crops_infos(&crops) : Py_NewRef(Py_None);
 	}
+	if (err > 0)
+		ret = Py_NewRef(Py_None);
+	else if (!err && !run(self, dl, n, dl[n], index, deadline_ns, &crops))
+		ret = crops_infos(&crops);
 	crops_free(&crops);
 	/* Another producer's deleter may be of Python, and is not our caller's. */
 	PyErr_Fetch(&a, &b, &c);
@@ -288,6 +302,48 @@ static PyObject *plan_tiles(PyObject *obj, PyObject *args)
 		bytes = PyBytes_FromStringAndSize((char *)crops, (Py_ssize_t)n * sizeof(*crops));
 	PyMem_Free(crops);
 	return bytes;
+}
+
+static void order(double *a, double *b)
+{
+	double low = *a;
+
+	if (*a <= *b)
+		return;
+	/* As NumPy's minimum(): both are NaN if one is. */
+	*a = *b < low ? *b : low + *b;
+	*b = *b < low ? low : low + *b;
+}
+
+/*
+ * map_boxes(array, boxes or points, turned, x0, y0, x1, y1): maps float64 x, y, x, y ... in
+ * place. (0, 0) and (1, 1) become (x0, y0) and (x1, y1); turned: x and y change places.
+ */
+PyObject *map_boxes(PyObject *module, PyObject *args)
+{
+	double x0, y0, x1, y1;
+	int boxes, turned;
+	Py_buffer view;
+	double *p;
+	size_t n;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "w*ppdddd", &view, &boxes, &turned, &x0, &y0, &x1, &y1))
+		return NULL;
+	p = view.buf;
+	n = view.len / sizeof(*p);
+	for (size_t i = 0; i + 1 < n; i += 2) {
+		double x = p[i + turned], y = p[i + !turned];
+
+		p[i] = x0 + (x1 - x0) * x;
+		p[i + 1] = y0 + (y1 - y0) * y;
+	}
+	for (size_t i = 0; boxes && i + 3 < n; i += 4) {
+		order(&p[i], &p[i + 2]);
+		order(&p[i + 1], &p[i + 3]);
+	}
+	PyBuffer_Release(&view);
+	Py_RETURN_NONE;
 }
 
 static PyObject *plan_info(PyObject *obj, void *closure)

@@ -171,7 +171,7 @@ static DLManagedTensorVersioned *copy_of(DLManagedTensorVersioned *from)
 	src = source_memory(dl, flags);
 	Py_BEGIN_ALLOW_THREADS
 	if (src && src->dl.data)
-		copy_dim(src->u.memory, (char *)dl->data + dl->byte_offset, dl,
+		copy_dim(src->dl.data, (char *)dl->data + dl->byte_offset, dl,
 			 0, dtype_bytes(dl->dtype));
 	delete_versioned(from);
 	Py_END_ALLOW_THREADS

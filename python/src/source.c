@@ -5,9 +5,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define KNOWN_FLAGS (DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_COPIED | \
 		     DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED)
+
+#define ALIGN 256		/* what DLPack says */
 
 struct exported {
 	DLManagedTensorVersioned dl;
@@ -179,9 +182,44 @@ DLManagedTensorVersioned *source_export(struct source *src, const DLTensor *dl)
 
 /* ---------------------------------------------------------------- kinds */
 
+/*
+ * Large memory is a mapping of its own: glibc would take it from the heap, where it stays
+ * behind what is freed later. The last one that was freed is kept, because a loop asks for the
+ * same again, and new pages cost more than small pictures do. It begins with its size.
+ */
+#define LARGE (128 << 10)
+
+static size_t *spare;		/* atomic */
+
+static size_t memory_bytes(const struct source *src)
+{
+	return count_of(&src->dl) * dtype_bytes(src->dl.dtype);
+}
+
+static void *map_memory(size_t bytes)
+{
+	size_t *memory = __atomic_exchange_n(&spare, NULL, __ATOMIC_ACQUIRE);
+
+	if (memory && *memory == bytes)
+		return memory;
+	if (memory)
+		munmap(memory, *memory);
+	memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
 static void release_memory(struct source *src)
 {
-	free(src->u.memory);
+	size_t bytes = memory_bytes(src), *memory = src->u.memory;
+
+	if (!memory || bytes < LARGE) {
+		free(memory);
+		return;
+	}
+	*memory = bytes;
+	memory = __atomic_exchange_n(&spare, memory, __ATOMIC_ACQ_REL);
+	if (memory)
+		munmap(memory, *memory);
 }
 
 struct source *source_memory(const DLTensor *dl, uint64_t flags)
@@ -198,10 +236,9 @@ struct source *source_memory(const DLTensor *dl, uint64_t flags)
 	src = source_create(&own, flags, release_memory);
 	if (!src || !src->dl.data)
 		return src;
-	bytes = count_of(&src->dl) * dtype_bytes(src->dl.dtype);
-	/* What DLPack says of alignment; a size that is a multiple of it. */
-	src->u.memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
-	src->dl.data = src->u.memory;
+	bytes = memory_bytes(src);
+	src->u.memory = bytes < LARGE ? malloc(bytes + ALIGN - 1) : map_memory(bytes);
+	src->dl.data = (void *)(((uintptr_t)src->u.memory + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
 	if (!src->u.memory) {
 		PyErr_NoMemory();
 		source_unref(src);

@@ -212,6 +212,92 @@ static void views(void *arg)
 }
 
 /* The frame's own fence holds up whoever acquires, dlbuf or not. */
+/* As dlbuf_frame_layouts(), which keeps nothing, says. */
+static void as_layouts(struct dlbuf_device *dev, const struct dlbuf_frame *f, uint32_t view)
+{
+	DLBUF_OPTS(dlbuf_import_opts, opts, .view = view);
+	struct dlbuf_frame_layout l[DLBUF_MAX_PLANES];
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	uint32_t n = 0, want = 0;
+	int ret = dlbuf_frame_layouts(f, &opts, l, &want);
+
+	CHECK_EQ(dlbuf_import_frame(dev, f, &opts, t, &n), ret);
+	CHECK_EQ(n, want);
+	for (uint32_t i = 0; i < n; i++) {
+		DLBUF_INFO(dlbuf_buffer_info, buffer);
+		DLBUF_INFO(dlbuf_tensor_info, info);
+		const DLTensor *dl = &t[i]->dl_tensor;
+		size_t bytes = l[i].layout.ndim * sizeof(dl->shape[0]);
+
+		CHECK_EQ(dl->ndim, l[i].layout.ndim);
+		CHECK(!memcmp(&dl->dtype, &l[i].layout.dtype, sizeof(dl->dtype)));
+		CHECK(!memcmp(dl->shape, l[i].shape, bytes));
+		CHECK(!memcmp(dl->strides, l[i].strides, bytes));
+		CHECK_OK(dlbuf_tensor_get_info(t[i], &info));
+		CHECK_OK(dlbuf_buffer_query(l[i].fd, &buffer));
+		CHECK_EQ(info.first, l[i].layout.byte_offset);
+		CHECK_EQ(info.ino, buffer.ino);
+		CHECK_EQ(info.access, f->flags & DLBUF_FRAME_READ_ONLY ? DLBUF_READ : DLBUF_RW);
+		cts_delete(t[i]);
+	}
+}
+
+/* The device has the layouts of the last frame: each difference is noticed. */
+static void differences(void *arg)
+{
+	int fd AUTO_FD = cts_alloc("udmabuf", PITCH * H * 4);
+	int other AUTO_FD = cts_alloc("udmabuf", PITCH * H * 4);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	const struct dlbuf_frame base = nv12(fd, NULL);
+	struct dlbuf_frame f[] = {
+		base, base, base, base, base, base, base, base, base, base,
+		base, base, base, base, base, base, base,
+	};
+	static const uint32_t views[] = { DLBUF_VIEW_LUMA, DLBUF_VIEW_BYTES, DLBUF_VIEW_STACKED };
+	const size_t changes = sizeof(f) / sizeof(f[0]);
+	size_t i = 0;
+
+	f[i++].width -= 2;
+	f[i++].height -= 2;
+	f[i++].code = DLBUF_FOURCC('N', 'V', '1', '6');
+	f[i++].modifier = DLBUF_MOD_INVALID;
+	f[i++].crop = (struct dlbuf_rect){ 0, 0, W - 2, H };
+	f[i++].crop = (struct dlbuf_rect){ 2, 0, W - 2, H };
+	f[i++].crop = (struct dlbuf_rect){ 0, 0, W, H - 2 };
+	f[i++].crop = (struct dlbuf_rect){ 0, 2, W, H - 2 };
+	f[i++].planes[0].pitch += 32;
+	f[i++].planes[0].offset = 64;
+	f[i++].planes[0].bytes = PITCH * H;
+	f[i++].planes[0].fd = other;
+	f[i++].nplanes = 0;
+	f[i++].orientation = 8;
+	f[i++].reserved = 1;
+	f[i++].flags = DLBUF_FRAME_READ_ONLY;
+	f[i].code_space = DLBUF_CODE_DRM;
+	f[i].nplanes = 2;
+	f[i++].planes[1] = (struct dlbuf_plane){ .fd = other, .pitch = PITCH };
+	REQUIRE(i == changes);
+	for (i = 0; i < changes; i++)
+		as_layouts(dev, &f[i], DLBUF_VIEW_PLANES);
+	for (i = 0; i < changes; i++) {
+		as_layouts(dev, &base, DLBUF_VIEW_PLANES);
+		as_layouts(dev, &f[i], DLBUF_VIEW_PLANES);
+		as_layouts(dev, &f[i], DLBUF_VIEW_PLANES);
+	}
+	for (i = 0; i < sizeof(views) / sizeof(views[0]); i++) {
+		as_layouts(dev, &base, DLBUF_VIEW_PLANES);
+		as_layouts(dev, &base, views[i]);
+	}
+	/* Planes in turn in one dma-buf, which the view needs, and in two. */
+	f[0] = f[changes - 1];
+	f[0].planes[1] = (struct dlbuf_plane){ .fd = fd, .offset = PITCH * H, .pitch = PITCH };
+	for (i = 0; i < 4; i++) {
+		f[0].planes[1].fd = i % 2 ? other : fd;
+		f[0].width = PITCH;
+		as_layouts(dev, &f[0], DLBUF_VIEW_STACKED);
+	}
+}
+
 static void fence(void *arg)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
@@ -599,6 +685,7 @@ void cts_cases_frame(void)
 	ktap_case("frame/lease", lease, NULL);
 	ktap_case("frame/refusals", refusals, NULL);
 	ktap_case("frame/views", views, NULL);
+	ktap_case("frame/differences", differences, NULL);
 	ktap_case("frame/fence", fence, NULL);
 	ktap_case("frame/out", out, NULL);
 	ktap_case("frame/out/fence", out_fence, NULL);

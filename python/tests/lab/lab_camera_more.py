@@ -28,6 +28,7 @@ from dlbuf import Access, ControlFlag, _camera
 
 from lab_camera import (camera, control, read, settle, shared_trim, vivid,
                         vivids, whole)
+from calls import python_calls
 from interop._memory import Versioned, py
 from labtools import Skip, case, fds, raises
 
@@ -481,6 +482,48 @@ def frame_prepare():
         with next(cam) as frame:
             raises(dlbuf.InvalidError, lambda: p(frame), "the view 'luma'")
         assert cam.held == 0
+
+
+@case
+def camera_frames_differ_in_count_and_time():
+    """All else is of the stream, and not computed again for each."""
+    p = dlbuf.Preparer(size=8)
+    for options in {}, {"crop": (16, 8, 160, 120), "view": "luma"}:
+        with camera(**options) as cam:
+            last, known = next(cam).info, {}
+            for _ in range(3 * cam.buffers):
+                with next(cam) as frame:
+                    info = frame.info
+                    assert info.sequence > last.sequence
+                    assert info.timestamp_ns > last.timestamp_ns
+                    assert type(info) is dlbuf.Frame and frame[0].frame is info
+                    assert info.crop == cam.crop and info.view == cam.view
+                    first = known.setdefault(info.planes, info)
+                    assert info == first._replace(sequence=info.sequence,
+                                                  timestamp_ns=info.timestamp_ns)
+                    last = info
+            assert len(known) <= cam.buffers
+            assert (n := python_calls(lambda: next(cam))) <= 6, n
+            if not options:
+                frame = next(cam)
+                for call, most in (lambda: p(frame), 10), (frame[0].numpy, 4):
+                    call()
+                    assert (n := python_calls(call)) <= most, n
+
+
+@case
+def frame_prepare_of_a_crop():
+    """A crop may be any sequence."""
+    t = dlbuf.alloc((16, 16), "uint8")
+    with t:
+        t.numpy()[:] = np.arange(256).reshape(16, 16)
+    for kind in tuple, list:
+        x, info = dlbuf.prepare(dlbuf.from_frame([(t.fd, 16)], 16, 16, "GREY",
+                                                 crop=kind((4, 2, 8, 8))),
+                                size=8, dtype="uint8", channels="grey",
+                                colour=dlbuf.Colour(range=2))
+        assert np.array_equal(x.numpy()[0, 0], t.numpy()[2:10, 4:12]), kind
+        assert info.crop == (0, 0, 8, 8)
 
 
 @case

@@ -4,12 +4,14 @@ tested in C; interop/test_models.py compares with other libraries."""
 
 import copy
 import json
+import os
 import pickle
 import threading
 
 import pytest
 
 import dlbuf
+from calls import python_calls
 
 
 def rgb(np, width=16, height=12):
@@ -92,6 +94,7 @@ def test_refused_planes(np):
             (r"\(8, 4\), not \[rows, .* whole groups", np.zeros((8, 4), "u1"), {"format": "SBGGR10P"}),
             ("near it: SBGGR10P", np.zeros((8, 5), "u1"), {"format": "SBGGR10_CSI2P"}),
             ("2 tensors", [a, a], {"format": "RGB"}), ("without planes", [], {"format": "RGB"}),
+            ("without planes", dlbuf.TensorFrame([], None), {"format": "RGB"}),
             ("there is no preset", a, {"format": "RGB", "preset": "yolo9"}),
             (r"mean=\[1\] is not a number", a, {"format": "RGB", "mean": ([1], 2, 3)})]:
         with pytest.raises(ValueError, match=words):
@@ -230,6 +233,13 @@ def test_map(np):
             first = x.numpy()[0, :, info.top, info.left] * 255
             assert first == pytest.approx(a[int(v), int(u)])
             assert info.map_to_frame(np.array(box[:2])).shape == (2,)
+            # Also boxes whose corners are exchanged, and points.
+            for some in np.random.default_rng(turn).uniform(-9, 40, (2, 3, 4)), np.eye(2):
+                want = np.array([info.map_to_frame(list(b)) for b in some.reshape(-1, some.shape[-1])])
+                found = info.map_to_frame(some)
+                assert found == pytest.approx(want.reshape(some.shape)) and found.flags.c_contiguous
+            nan = info.map_to_frame(np.array([[np.nan, 1, 2, 3], [2, 3, np.nan, 1]])).T
+            assert (np.isnan(nan).all(-1) == ([0, 1, 0, 1] if turn % 2 else [1, 0, 1, 0])).all()
     for bad in ((1, 2, 3), np.zeros((2, 3)), np.array(3.0), [(1,)], "ab", ("1", "2"), b"ab", 3,
                 None, [None, None], [(1, 2), 3], (1, "2"), {"x": 1}):
         with pytest.raises(ValueError, match="point.*box"):
@@ -247,6 +257,43 @@ def test_map(np):
     for wrong in ({"scaled_width": 0}, {"scaled_height": -1}, {"turn": 4}):
         with pytest.raises(ValueError, match="no prepared picture"):
             info._replace(**wrong).map_to_frame((1, 2))
+
+
+def test_memory(np):
+    """What was freed below an output that lives does not stay in the process."""
+    def resident():
+        with open("/proc/self/statm") as f:
+            return int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+    p, a = dlbuf.Preparer(size=640), rgb(np)
+    p(a, format="RGB")
+    before = resident()
+    outs = [p(a, format="RGB")[0] for _ in range(11)]
+    last = outs.pop()
+    assert resident() - before > 9 * last.nbytes
+    del outs
+    assert resident() - before < 3 * last.nbytes
+    # Its neighbour's memory is used again, for the same size only.
+    again, small = p(a, format="RGB")[0], dlbuf.Preparer(size=320)(a, format="RGB")[0]
+    data = again.data
+    del again
+    more = [dlbuf.Preparer(size=320)(a, format="RGB")[0], *(p(a, format="RGB")[0] for _ in range(2))]
+    assert len({t.data for t in (last, small, *more)}) == 5
+    data = more.pop().data
+    assert p(a, format="RGB")[0].data == data
+    assert not any(t.data % 256 for t in (last, small, *more))
+
+
+def test_calls(np):
+    """What is the same for all frames of a stream is not computed again for each."""
+    frame = dlbuf.from_dlpack(np.zeros((12, 16), "uint8"))
+    p = dlbuf.Preparer(size=8, channels="grey")
+    x, info = p(frame, format="GREY")
+    boxes = np.zeros((100, 4))
+    for most, call in ((12, lambda: p(frame, format="GREY")), (4, x.numpy),
+                       (2, lambda: info.map_to_frame(boxes))):
+        call()
+        assert python_calls(call) <= most
 
 
 def test_threads(np):

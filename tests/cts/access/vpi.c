@@ -31,7 +31,7 @@ static int give(struct dlbuf_device *dev, int fd, uint64_t offset, size_t bytes,
 			    .byte_offset = offset },
 		.fd = fd,
 	};
-	const struct frame_part part = { access, UINT64_MAX };
+	const struct frame_part part = { access, offset, offset + bytes };
 	DLBUF_OPTS(dlbuf_socket_opts, opts);
 	DLManagedTensorVersioned *t;
 	struct timespec now;
