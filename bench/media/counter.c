@@ -36,7 +36,7 @@ static uint64_t count;
 static void executed(unsigned int cpu, void *instructions)
 {
 	(void)cpu;
-	count += (uintptr_t)instructions;
+	__atomic_fetch_add(&count, (uintptr_t)instructions, __ATOMIC_RELAXED);
 }
 
 static void translated(uint64_t id, struct qemu_plugin_tb *tb)

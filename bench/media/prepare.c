@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include <libyuv.h>
+#include <opencv2/core/version.hpp>
 #include <zimg.h>
 
 #include <dlbuf/dlbuf.h>
@@ -32,6 +33,8 @@
 #define FRAMES 5			/* of a call */
 #define CC DLBUF_FOURCC
 #define TILES (-1)
+#define TEXT(x) TEXT_(x)
+#define TEXT_(x) #x
 
 static const struct kind {
 	const char *name;
@@ -509,9 +512,9 @@ static const struct {
 	bool (*fn)(struct work *w);
 } peers[] = {
 	{ "dlbuf", by_dlbuf },
-	{ "libyuv", by_libyuv },
-	{ "libyuv, loop for AVX2", by_libyuv_avx2 },
-	{ "OpenCV", by_opencv },
+	{ "libyuv " TEXT(LIBYUV_VERSION), by_libyuv },
+	{ "libyuv " TEXT(LIBYUV_VERSION) ", AVX2 loop", by_libyuv_avx2 },
+	{ "OpenCV " CV_VERSION ", C++", by_opencv },
 	{ "zimg", by_zimg },
 };
 
