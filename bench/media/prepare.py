@@ -16,7 +16,7 @@ import time
 
 os.environ |= {"EDGEFIRST_FORCE_BACKEND": "cpu", "RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "RUST_LOG": "warn"}
 with open("/proc/cpuinfo") as f:
-    if " avx512f " in f.read():
+    if os.uname().machine == "x86_64" and " avx512f " in f.read():
         # torchvision resizes bytes as bytes where PyTorch says AVX2, not where it says AVX512.
         os.environ["ATEN_CPU_CAPABILITY"] = "avx2"
 import numpy as np
@@ -77,14 +77,14 @@ def opencv():
 
     def work(c):
         codes = {"NV12": cv2.COLOR_YUV2RGB_NV12, "YUYV": cv2.COLOR_YUV2RGB_YUY2, "XRGB": cv2.COLOR_BGRA2RGB,
-                 "Bayer of 8 bits": cv2.COLOR_BayerRG2RGB, "RGB": None}
+                 "Bayer8": cv2.COLOR_BayerRG2RGB, "RGB": None}
         if c.filter != "bilinear" or c.crops or c.format not in codes:
             return None
         size = (c.ow, c.scaled)
         top = (c.oh - c.scaled) // 2
         frame = {"NV12": lambda: np.resize(c.grey, (c.h * 3 // 2, c.w)), "RGB": lambda: c.rgb,
                  "YUYV": lambda: np.dstack([c.grey, c.grey]), "XRGB": lambda: np.dstack([c.grey] * 4),
-                 "Bayer of 8 bits": lambda: c.grey}[c.format]()
+                 "Bayer8": lambda: c.grey}[c.format]()
 
         def run():
             rgb = frame
