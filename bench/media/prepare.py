@@ -204,6 +204,8 @@ for library in opencv, gstreamer, pillow, torchvision, edgefirst:
             continue
         result = run()
         if isinstance(result, np.ndarray):
-            shape = (case.oh, case.ow, 3) if case.bytes else (1, 3, case.oh, case.ow)
-            assert result.shape == shape and result.dtype == (np.uint8 if case.bytes else np.float32), (label, case.name)
+            shape, dtype = ((case.oh, case.ow, 3), np.uint8) if case.bytes else ((1, 3, case.oh, case.ow), np.float32)
+            assert result.shape == shape and result.dtype == dtype, (label, case.name, result.shape, result.dtype)
+            mean = result.mean() * (1 if case.bytes else 255)
+            assert case.format != "RGB" or abs(mean - case.rgb.mean()) < 2, (label, case.name, mean)
         print(case.name, case.title, label, measure(run), sep="\t", flush=True)
