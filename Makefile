@@ -689,14 +689,14 @@ bench-media: lib $(O)/bench/camera
 	$(Q)$(media-cc) gcc -O2 -Wall -Wextra -Werror -Iinclude -o $(O)/bench/gstreamer bench/media/gstreamer.c $(lib-a) \
 		-ldl -lpthread $$($(media-cc) pkg-config --cflags --libs gstreamer-video-1.0 gstreamer-allocators-1.0 | \
 		sed 's/-I/-isystem /g')
-	$(Q)$(icount) --with media,opencv -- sh -c 'bench/media/run $(O) && /usr/bin/python3 bench/media/prepare.py frames'
+	$(Q)$(icount) --with media,opencv -- bench/media/run $(O)
 
 # A model's input beside other libraries: three machines by qemu-user, and this one. 4: a sentence says what is absent.
 machines = arm64 avx2 sse2 time
 bench-prepare:
 	$(Q)tools/deps build bench
 	$(Q)mkdir -p $(O)/bench && rm -f $(O)/bench/prepare
-	$(Q)for m in $(machines); do O=$(O) BENCH_FIGURES=$(O)/bench/prepare bench/media/count $$m || [ $$? = 4 ] || exit 1; done
+	$(Q)for m in $(machines); do O=$(O) BENCH_FIGURES=$(O)/bench/prepare bench/media/count --python $$m || [ $$? = 4 ] || exit 1; done
 
 # Icarus Verilog is the guest's.
 bench-vpi: $(O)/bench/vpi
@@ -709,11 +709,8 @@ bench-python:
 	$(Q)python/tests/host $(O)/bench/python wheel
 	$(Q)mkdir -p $(O)/bench/pypi && python3 -m pip install -q --disable-pip-version-check --upgrade \
 		--target $(O)/bench/pypi --python-version 3.13 --only-binary=:all: \
-		$$(grep -owm 1 'apache-tvm-ffi==[^ ]*' python/tests/versions) \
-		$$(grep -owm 1 'pillow==[^ ]*' python/tests/versions) 2> /dev/null || true
-	$(Q)$(icount) --with torch -- env PYTHONPATH=$(O)/bench/python/site:$(O)/bench/pypi \
-		sh -c 'python3 bench/python.py && if python3 -c "import PIL" 2> /dev/null; then \
-		python3 bench/media/prepare.py pictures; fi'
+		$$(grep -owm 1 'apache-tvm-ffi==[^ ]*' python/tests/versions) 2> /dev/null || true
+	$(Q)$(icount) --with torch -- env PYTHONPATH=$(O)/bench/python/site:$(O)/bench/pypi python3 bench/python.py
 	$(Q)if python/tests/guest $(O)/bench/answers examples; then \
 		$(icount) --with media,opencv -- env PYTHONPATH=$(O)/bench/python/site:$(O)/bench/answers \
 		python3 bench/media/answers.py; fi

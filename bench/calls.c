@@ -86,7 +86,8 @@ int main(int argc, char **argv)
 	if (dlbuf_device_open("cpu", NULL, &c.dev) || dlbuf_alloc_fd(4096, &alloc, &fd))
 		errx(1, "%s", dlbuf_last_error());
 	for (uint64_t i = 0; i < 2; i++)
-		c.frame.planes[i] = (struct dlbuf_plane){ .fd = fd, .pitch = 16, .offset = i * 256 };
+		c.frame.planes[i] =
+			(struct dlbuf_plane){ .fd = fd, .pitch = 16, .offset = i * 256 };
 	if (dlbuf_import_frame(c.dev, &c.frame, &import, c.planes, &n) ||
 	    dlbuf_prepare_create(c.dev, &c.frame, &c.opts, &c.plan))
 		errx(1, "%s", dlbuf_last_error());

@@ -3,8 +3,7 @@
  * counter: a plugin of qemu-user that counts the guest's instructions. The guest calls
  * getppid(COUNTER, fd), whose arguments the kernel ignores: the plugin writes the number of
  * instructions so far to fd, 8 bytes. Debian has no package with qemu-plugin.h, so the
- * functions that are needed are declared here, as QEMU's documentation has them. They are the
- * same from version 1 of the API (QEMU 7) on; API says which version this is built for.
+ * functions that are needed are declared here, as QEMU's documentation has them.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -28,7 +27,7 @@ void qemu_plugin_register_vcpu_syscall_cb(uint64_t id,
 						     uint64_t h));
 
 #define EXPORT __attribute__((visibility("default")))
-EXPORT int qemu_plugin_version = API;
+EXPORT int qemu_plugin_version = 1;
 EXPORT int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv);
 
 static uint64_t count;
@@ -36,7 +35,7 @@ static uint64_t count;
 static void executed(unsigned int cpu, void *instructions)
 {
 	(void)cpu;
-	count += (uintptr_t)instructions;
+	__atomic_fetch_add(&count, (uintptr_t)instructions, __ATOMIC_RELAXED);
 }
 
 static void translated(uint64_t id, struct qemu_plugin_tb *tb)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a program says to bench/media/counter.c. */
+/* Shared by programs that are counted and bench/media/counter.c. */
 #ifndef BENCH_COUNTER_H
 #define BENCH_COUNTER_H
 

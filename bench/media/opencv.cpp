@@ -93,7 +93,8 @@ bool by_opencv(struct work *w)
 			for (int c = 0; c < 3; c++) {
 				Mat to;
 
-				bars[c] = Mat(size, CV_32FC1, (float *)w->out + (i * 3 + c) * pixels);
+				bars[c] =
+					Mat(size, CV_32FC1, (float *)w->out + (i * 3 + c) * pixels);
 				to = bars[c](p);
 				planes[c].convertTo(to, CV_32FC1, w->factor[c], w->offset[c]);
 			}

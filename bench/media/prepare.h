@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What bench/media/prepare.c and its peer in C++ share. */
+/* Shared by bench/media/prepare.c and its peer in C++. */
 #ifndef BENCH_PREPARE_H
 #define BENCH_PREPARE_H
 
@@ -28,7 +28,7 @@ struct work {
 	int filter;			/* enum dlbuf_filter */
 	int crops;			/* number, TILES, or 0: the frame */
 
-	/* What follows from it. */
+	/* Computed from the case. */
 	uint8_t *planes[3];
 	void *out;
 	int images;
