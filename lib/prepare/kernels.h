@@ -303,6 +303,17 @@ INLINE void bilinear_of(const struct bilinear *k, bool words, uint32_t windows, 
 	ONE(words, windows, kind, step, pair, 0, 0) ONE(words, windows, kind, step, pair, 0, 1)	\
 	ONE(words, windows, kind, step, pair, 1, 0) ONE(words, windows, kind, step, pair, 1, 1)
 
+/* Rows have room for whole vectors. */
+#define IN_ORDER(name, type)								\
+static void name(float *restrict dst, const type *restrict row, size_t n, uint32_t shift)	\
+{											\
+	for (size_t i = 0; i < n; i += 8)						\
+		for (size_t j = i; j < i + 8; j++)					\
+			dst[j] = (float)(row[j] >> shift);				\
+}
+IN_ORDER(in_order, uint8_t)
+IN_ORDER(in_order_words, uint16_t)
+
 static void bilinear(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
 		     const uint8_t *shuffles, uint32_t windows, const void *a, const void *b,
 		     float weight_b, int32_t step, bool words, uint32_t shift)
@@ -310,6 +321,14 @@ static void bilinear(float *dst, float *dst2, const struct axis *axis, const int
 	const struct bilinear k = { dst, dst2, axis, places, shuffles, a, b, weight_b, shift };
 	uint32_t kind = dst2 ? 2 : words && !windows && step > 1;
 
+	if (axis->taps == 1 && !b && step == 1 &&
+	    places[axis->n - 1] - places[0] == (int32_t)axis->n - 1) {
+		if (words)
+			in_order_words(dst, (const uint16_t *)a + places[0], axis->n, shift);
+		else
+			in_order(dst, (const uint8_t *)a + places[0], axis->n, 0);
+		return;
+	}
 	switch (((words * 3u + windows) * 3 + kind) * 4 + (axis->taps > 1 ? 2 : 0) + !!b) {
 	CASES(0, 0, 0, step, false)
 	CASES(0, 0, 2, 2, true)
@@ -595,14 +614,9 @@ static inline vi to_bfloats(vf x)
 /* A value in each lane, of 16 bits. */
 typedef uint16_t halves __attribute__((vector_size(LANES * 2), aligned(2)));
 
-#ifdef TO_HALVES
-static inline vi to_halves(vf x)
-{
-	return __builtin_convertvector(TO_HALVES(x), vi);
-}
-#else
-#define TO_HALVES(x) __builtin_convertvector(to_halves(x), halves)
-static inline vi to_halves(vf x)
+#ifndef TO_HALVES
+#define TO_HALVES(x) __builtin_convertvector(WIDE_HALVES(x), halves)
+static inline vi WIDE_HALVES(vf x)
 {
 	vi sign = (vi)x >> 16 & 0x8000, bits = (vi)x & 0x7fffffff;
 	/* Below 2^-14: a sum whose last place is that of a subnormal rounds it. */
@@ -617,7 +631,7 @@ static inline vi to_halves(vf x)
 
 static inline vi to_words(vf x, enum store store)
 {
-	return store == STORE_F16 ? to_halves(x) : to_bfloats(x);
+	return store == STORE_F16 ? WIDE_HALVES(x) : to_bfloats(x);
 }
 
 /* Rows of the tensor's type; the steps between its values are rows.c's. */
