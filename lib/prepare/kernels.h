@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The inner loops, in GNU C's vector extensions. A file that defines LANES and KERNELS
- * includes it. The compiler makes vectors of the plain loops by itself (-O3). AVX2's gathers are not
- * used: they are fewer instructions, and take more time.
+ * includes it. The compiler makes vectors of the plain loops by itself (-O3). AVX2's gathers are
+ * not used: they are fewer instructions, and take more time.
  */
 #include <string.h>
 
@@ -52,7 +52,9 @@ static inline int32_t words_at(const uint16_t *at)
 	uint32_t words;
 
 	memcpy(&words, at, 4);
-	return (int32_t)(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? words : words << 16 | words >> 16);
+	if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
+		words = words << 16 | words >> 16;
+	return (int32_t)words;
 }
 
 static inline vi gather_words(const uint16_t *row, const int32_t *at)
@@ -233,19 +235,23 @@ INLINE vf value_of(struct values_at v, int32_t n, int32_t step, struct places p)
 	const bool behind = step > 1 && n >= step;
 	vi x = behind ? v.second : v.first;
 
+	p.how += n * p.stride;
+	n -= behind ? step : 0;
 #ifdef SHUFFLE_TWO
 	if (p.windows > 1)
-		return __builtin_convertvector(SHUFFLE_TWO(v.first, v.second, p.how + n * p.stride) >>
-					       p.shift, vf);
+		x = SHUFFLE_TWO(v.first, v.second, p.how) >> p.shift;
+	else
 #endif
 #ifdef SHUFFLE
 	if (p.windows)
-		return __builtin_convertvector(SHUFFLE(v.first, p.how + n * p.stride) >> p.shift, vf);
+		x = SHUFFLE(v.first, p.how) >> p.shift;
+	else
 #endif
-	if (!p.words)
-		return __builtin_convertvector(v.first >> 8 * n & 255, vf);
-	n -= behind ? step : 0;
-	return __builtin_convertvector(x >> (16 * n + p.shift) & (int32_t)(0xffffu >> p.shift), vf);
+	if (p.words)
+		x = x >> (16 * n + p.shift) & (int32_t)(0xffffu >> p.shift);
+	else
+		x = v.first >> 8 * (n + (behind ? step : 0)) & 255;
+	return __builtin_convertvector(x, vf);
 }
 
 /* Between two samples of a row that are step values apart. */
@@ -267,17 +273,19 @@ struct bilinear {
 	uint32_t shift;
 };
 
-INLINE void bilinear_of(const struct bilinear *k, bool words, uint32_t windows, int32_t step, bool pair,
-			bool two_taps, bool two_rows)
+INLINE void bilinear_of(const struct bilinear *k, bool words, uint32_t windows, int32_t step,
+			bool pair, bool two_taps, bool two_rows)
 {
 	size_t padded = (k->axis->n + 7) & ~7u;
 	const float *second = k->axis->weights + (two_taps ? padded : 0);
 	float *restrict dst = k->dst, *restrict dst2 = k->dst2;
 	const float weight_b = k->weight_b;
 	const void *a = k->a, *b = k->b;
-	struct places p = { k->places, words, words ? k->shift : 0, windows, k->shuffles, 4 * padded };
+	const uint32_t shift = words ? k->shift : 0;
 
-	for (size_t i = 0; i < padded; i += LANES, p.at += LANES, p.how += windows ? 4 * LANES : 0) {
+	for (size_t i = 0; i < padded; i += LANES) {
+		const struct places p = { k->places + i, words, shift, windows,
+			k->shuffles + (windows ? 4 * i : 0), 4 * padded };
 		struct values_at v = load(a, p, step, two_taps);
 		vf w = vf_load(second + i), x = across(v, p, 0, step, w, two_taps), y = x;
 
@@ -534,7 +542,8 @@ enum needs {
 static inline void colour(float *const out[], uint32_t nout, const float *const in[],
 			  uint32_t needs, size_t i, const struct values *to)
 {
-	const vf zero = { 0 }, v[3] = { vf_load(in[0] + i), vf_load(in[1] + i), vf_load(in[2] + i) };
+	const vf v[3] = { vf_load(in[0] + i), vf_load(in[1] + i), vf_load(in[2] + i) };
+	const vf zero = { 0 };
 
 	for (uint32_t c = 0; c < nout; c++) {
 		vf sum = zero + to->matrix[c][3];
