@@ -905,7 +905,7 @@ TEST(planes_between_pages)
 		struct dlbuf_prepare *plan;
 		struct scene s;
 
-		if (l->mosaic && w == 1)
+		if ((l->mosaic && w == 1) || (plain && prepare_choose() == &prepare_kernels))
 			continue;
 		state = i;
 		scene_make(&s, l, w, 4);
