@@ -112,7 +112,8 @@ static void find_split(struct source *s)
 	s->pairs = s->ncomponents == 3 && !s->group.words && s->components[0].step == 2 &&
 		s->components[1].step == 4 && s->sample <= SAMPLE_U16;
 	s->split |= s->pairs;
-	if (s->group.words == 1 && s->group.bytes > 1 && !s->group.turn && s->group.swapped == big) {
+	if (s->group.words == 1 && s->group.bytes > 1 && !s->group.turn &&
+	    s->group.swapped == big) {
 		s->split = true;
 		s->rows = most > 8 ? SAMPLE_U16 : SAMPLE_U8;
 	}

@@ -17,6 +17,7 @@
 #define CLAMP(x, low, high) \
 	((vf)vminnmq_f32(vmaxnmq_f32((float32x4_t)(x), (float32x4_t)(low)), (float32x4_t)(high)))
 #define TO_HALVES(x) ((halves)vcvt_f16_f32((float32x4_t)(x)))
+#define WIDE_HALVES(x) ((vi)vmovl_u16((uint16x4_t)TO_HALVES(x)))
 #define PUT_PIXELS put_8_pixels
 #endif
 #ifdef __SSE2__

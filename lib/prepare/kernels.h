@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The inner loops, in GNU C's vector extensions. A file that defines LANES and KERNELS
- * includes it. The compiler makes vectors of the plain loops by itself (-O3). AVX2's gathers are not
- * used: they are fewer instructions, and take more time.
+ * includes it. The compiler makes vectors of the plain loops by itself (-O3). AVX2's gathers are
+ * not used: they are fewer instructions, and take more time.
  */
 #include <string.h>
 
@@ -52,7 +52,9 @@ static inline int32_t words_at(const uint16_t *at)
 	uint32_t words;
 
 	memcpy(&words, at, 4);
-	return (int32_t)(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? words : words << 16 | words >> 16);
+	if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
+		words = words << 16 | words >> 16;
+	return (int32_t)words;
 }
 
 static inline vi gather_words(const uint16_t *row, const int32_t *at)
@@ -233,19 +235,23 @@ INLINE vf value_of(struct values_at v, int32_t n, int32_t step, struct places p)
 	const bool behind = step > 1 && n >= step;
 	vi x = behind ? v.second : v.first;
 
+	p.how += n * p.stride;
+	n -= behind ? step : 0;
 #ifdef SHUFFLE_TWO
 	if (p.windows > 1)
-		return __builtin_convertvector(SHUFFLE_TWO(v.first, v.second, p.how + n * p.stride) >>
-					       p.shift, vf);
+		x = SHUFFLE_TWO(v.first, v.second, p.how) >> p.shift;
+	else
 #endif
 #ifdef SHUFFLE
 	if (p.windows)
-		return __builtin_convertvector(SHUFFLE(v.first, p.how + n * p.stride) >> p.shift, vf);
+		x = SHUFFLE(v.first, p.how) >> p.shift;
+	else
 #endif
-	if (!p.words)
-		return __builtin_convertvector(v.first >> 8 * n & 255, vf);
-	n -= behind ? step : 0;
-	return __builtin_convertvector(x >> (16 * n + p.shift) & (int32_t)(0xffffu >> p.shift), vf);
+	if (p.words)
+		x = x >> (16 * n + p.shift) & (int32_t)(0xffffu >> p.shift);
+	else
+		x = v.first >> 8 * (n + (behind ? step : 0)) & 255;
+	return __builtin_convertvector(x, vf);
 }
 
 /* Between two samples of a row that are step values apart. */
@@ -267,17 +273,19 @@ struct bilinear {
 	uint32_t shift;
 };
 
-INLINE void bilinear_of(const struct bilinear *k, bool words, uint32_t windows, int32_t step, bool pair,
-			bool two_taps, bool two_rows)
+INLINE void bilinear_of(const struct bilinear *k, bool words, uint32_t windows, int32_t step,
+			bool pair, bool two_taps, bool two_rows)
 {
 	size_t padded = (k->axis->n + 7) & ~7u;
 	const float *second = k->axis->weights + (two_taps ? padded : 0);
 	float *restrict dst = k->dst, *restrict dst2 = k->dst2;
 	const float weight_b = k->weight_b;
 	const void *a = k->a, *b = k->b;
-	struct places p = { k->places, words, words ? k->shift : 0, windows, k->shuffles, 4 * padded };
+	const uint32_t shift = words ? k->shift : 0;
 
-	for (size_t i = 0; i < padded; i += LANES, p.at += LANES, p.how += windows ? 4 * LANES : 0) {
+	for (size_t i = 0; i < padded; i += LANES) {
+		const struct places p = { k->places + i, words, shift, windows,
+			k->shuffles + (windows ? 4 * i : 0), 4 * padded };
 		struct values_at v = load(a, p, step, two_taps);
 		vf w = vf_load(second + i), x = across(v, p, 0, step, w, two_taps), y = x;
 
@@ -303,6 +311,17 @@ INLINE void bilinear_of(const struct bilinear *k, bool words, uint32_t windows, 
 	ONE(words, windows, kind, step, pair, 0, 0) ONE(words, windows, kind, step, pair, 0, 1)	\
 	ONE(words, windows, kind, step, pair, 1, 0) ONE(words, windows, kind, step, pair, 1, 1)
 
+/* Rows have room for whole vectors. */
+#define IN_ORDER(name, type)								\
+static void name(float *restrict dst, const type *restrict row, size_t n, uint32_t shift)	\
+{											\
+	for (size_t i = 0; i < n; i += 8)						\
+		for (size_t j = i; j < i + 8; j++)					\
+			dst[j] = (float)(row[j] >> shift);				\
+}
+IN_ORDER(in_order, uint8_t)
+IN_ORDER(in_order_words, uint16_t)
+
 static void bilinear(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
 		     const uint8_t *shuffles, uint32_t windows, const void *a, const void *b,
 		     float weight_b, int32_t step, bool words, uint32_t shift)
@@ -310,6 +329,14 @@ static void bilinear(float *dst, float *dst2, const struct axis *axis, const int
 	const struct bilinear k = { dst, dst2, axis, places, shuffles, a, b, weight_b, shift };
 	uint32_t kind = dst2 ? 2 : words && !windows && step > 1;
 
+	if (axis->taps == 1 && !b && step == 1 &&
+	    places[axis->n - 1] - places[0] == (int32_t)axis->n - 1) {
+		if (words)
+			in_order_words(dst, (const uint16_t *)a + places[0], axis->n, shift);
+		else
+			in_order(dst, (const uint8_t *)a + places[0], axis->n, 0);
+		return;
+	}
 	switch (((words * 3u + windows) * 3 + kind) * 4 + (axis->taps > 1 ? 2 : 0) + !!b) {
 	CASES(0, 0, 0, step, false)
 	CASES(0, 0, 2, 2, true)
@@ -515,7 +542,8 @@ enum needs {
 static inline void colour(float *const out[], uint32_t nout, const float *const in[],
 			  uint32_t needs, size_t i, const struct values *to)
 {
-	const vf zero = { 0 }, v[3] = { vf_load(in[0] + i), vf_load(in[1] + i), vf_load(in[2] + i) };
+	const vf v[3] = { vf_load(in[0] + i), vf_load(in[1] + i), vf_load(in[2] + i) };
+	const vf zero = { 0 };
 
 	for (uint32_t c = 0; c < nout; c++) {
 		vf sum = zero + to->matrix[c][3];
@@ -595,14 +623,9 @@ static inline vi to_bfloats(vf x)
 /* A value in each lane, of 16 bits. */
 typedef uint16_t halves __attribute__((vector_size(LANES * 2), aligned(2)));
 
-#ifdef TO_HALVES
-static inline vi to_halves(vf x)
-{
-	return __builtin_convertvector(TO_HALVES(x), vi);
-}
-#else
-#define TO_HALVES(x) __builtin_convertvector(to_halves(x), halves)
-static inline vi to_halves(vf x)
+#ifndef TO_HALVES
+#define TO_HALVES(x) __builtin_convertvector(WIDE_HALVES(x), halves)
+static inline vi WIDE_HALVES(vf x)
 {
 	vi sign = (vi)x >> 16 & 0x8000, bits = (vi)x & 0x7fffffff;
 	/* Below 2^-14: a sum whose last place is that of a subnormal rounds it. */
@@ -617,7 +640,7 @@ static inline vi to_halves(vf x)
 
 static inline vi to_words(vf x, enum store store)
 {
-	return store == STORE_F16 ? to_halves(x) : to_bfloats(x);
+	return store == STORE_F16 ? WIDE_HALVES(x) : to_bfloats(x);
 }
 
 /* Rows of the tensor's type; the steps between its values are rows.c's. */

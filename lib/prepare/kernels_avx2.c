@@ -20,6 +20,7 @@
 #define CLAMP(x, low, high) \
 	((vf)_mm256_min_ps(_mm256_max_ps((__m256)(x), (__m256)(low)), (__m256)(high)))
 #define TO_HALVES(x) ((halves)_mm256_cvtps_ph((__m256)(x), 0))
+#define WIDE_HALVES(x) ((vi)_mm256_cvtepu16_epi32((__m128i)TO_HALVES(x)))
 #include "kernels.h"
 #ifdef __clang__
 #pragma clang attribute pop

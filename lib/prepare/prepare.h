@@ -201,19 +201,19 @@ struct dlbuf_prepare {
 	/* For each plane: the values that are read, and how many of the last rows are kept. */
 	struct ring {
 		uint32_t begin, n, slots, axis;
-		uint32_t copied;	/* bytes, from byte `begin` on, of which rows are made by split */
+		uint32_t copied;	/* bytes from byte `begin` on, which are split */
 		size_t bytes;		/* of a row */
 		bool direct;		/* outputs are sums of samples, row by row */
 	} rings[DLBUF_MAX_PLANES];
-	bool split;			/* a row in a ring is the rows of components after each other */
+	bool split;			/* a row in a ring is a row of each component */
 	bool paired[3];			/* kernels compute this component with the next */
 	int64_t origins[3];		/* where sample 0 of a component is in a row of its ring */
 	size_t row;			/* values of a row in a band's memory: in, out */
 	uint32_t block;			/* rows of the scaled picture that are computed at once */
 	int32_t *places[3];			/* of each component: the first value of a window */
 	/*
-	 * Tables of values 0 to 3 of the places: which of the bytes from the first of 4 places on each
-	 * has, and zeros. They are in so many windows of 16 bytes; 0: there are no tables.
+	 * Tables of values 0 to 3 of the places: which of the bytes from the first of 4 places on
+	 * each has, and zeros. They are in so many windows of 16 bytes; 0: there are no tables.
 	 */
 	uint8_t *shuffles[3];
 	uint32_t windows[3];
@@ -346,23 +346,23 @@ struct prepare_kernels {
 	void (*scale)(float *dst, size_t to, const struct axis *axis, const int32_t *places,
 		      const float *values, int32_t step);
 	/*
-	 * A row of scale(), of the weighted sum of two rows of bytes or of words of 16 bits, or with b
-	 * NULL of one, where the axis has at most 2 taps. step is at most 3 for bytes. dst2, if not
-	 * NULL, is of the component one value behind; step is 2 then. shuffles cover so many windows;
-	 * with 0 they are not used. It reads up to 32 bytes behind a place.
+	 * A row of scale(), of the weighted sum of two rows of bytes or of words of 16 bits, or
+	 * with b NULL of one, where the axis has at most 2 taps. step is at most 3 for bytes. dst2,
+	 * if not NULL, is of the component one value behind; step is 2 then. shuffles cover so many
+	 * windows; with 0 they are not used. It reads up to 32 bytes behind a place.
 	 */
 	void (*bilinear)(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
 			 const uint8_t *shuffles, uint32_t windows, const void *a, const void *b,
 			 float weight_b, int32_t step, bool words, uint32_t shift);
-	/* dst[i] = (words[i] >> shift & mask) ^ flip, of words of 2 or 4 bytes to bytes or 16 bits */
+	/* dst[i] = (words[i] >> shift & mask) ^ flip, of words of 2 or 4 bytes, to 1 or 2 bytes */
 	void (*split)(void *dst, const void *words, uint32_t n, uint32_t bytes, bool to_bytes,
 		      uint32_t shift, uint32_t mask, uint32_t flip);
 	/* dst = n samples of a row, for a mosaic or of MIPI's groups; whole vectors and groups. */
 	void (*widen)(void *dst, const void *src, uint32_t n, const struct source *s);
 	/*
-	 * Sums of the four nearest samples of each colour, of a mosaic's row and those above and below
-	 * it, which have a column more at both sides. own is the row's own colour beside green. Writes
-	 * up to 15 more.
+	 * Sums of the four nearest samples of each colour, of a mosaic's row and those above and
+	 * below it, which have a column more at both sides. own is the row's own colour beside
+	 * green. Writes up to 15 more.
 	 */
 	void (*mosaic)(void *own, void *green, void *other, const void *const rows[3], uint32_t n,
 		       bool green_first, enum sample sample);

@@ -94,7 +94,8 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 	for (uint32_t i = 0; i < s->ncomponents; i++) {
 		const struct component *c = &s->components[i];
 		const struct axis *x = &p->x[c->fine];
-		uint32_t step = p->split ? word_bytes(s, c) : c->step, first = p->split ? 0 : c->first;
+		uint32_t step = p->split ? word_bytes(s, c) : c->step;
+		uint32_t first = p->split ? 0 : c->first;
 		uint32_t last = first + x->high * step - (p->split ? 0 : step - 1);
 
 		if (c->plane != plane)
@@ -284,8 +285,8 @@ static const void *copy(const struct band *b, const void *from, size_t bytes)
 }
 
 /*
- * The samples low - 1 to high of a mosaic's row; returns the place of `low`. The picture is mirrored
- * at its borders, which keeps the pattern.
+ * The samples low - 1 to high of a mosaic's row; returns the place of `low`. The picture is
+ * mirrored at its borders, which keeps the pattern.
  */
 static const char *wide_row(const struct dlbuf_prepare *p, const struct band *b, const char *data,
 			    int64_t pitch, int64_t row)
@@ -372,7 +373,8 @@ static void unpack(const struct dlbuf_prepare *p, uint32_t plane, float *dst,
 
 			if (at < 0 || at >= r->n)
 				continue;
-			dst[at] = (float)((word_at(word, bytes, s->group.swapped) >> c->shift & mask) ^ flip);
+			dst[at] = (float)((word_at(word, bytes, s->group.swapped) >> c->shift &
+					   mask) ^ flip);
 		}
 	}
 	if (s->group.turn)
@@ -403,10 +405,11 @@ static void split(const struct dlbuf_prepare *p, uint32_t plane, char *dst, cons
 			bytes = 2 * value;
 		}
 		if (!s->group.words)
-			first = 8 * (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? bytes - value * (first + 1) :
-				     value * first);
+			first = 8 * (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ?
+				     bytes - value * (first + 1) : value * first);
+		first = c->shift + (s->group.words ? 0 : first);
 		p->kernels->split(dst + at * value_bytes(s->rows), from, n, bytes,
-				  s->rows == SAMPLE_U8, c->shift + (s->group.words ? 0 : first), mask, flip);
+				  s->rows == SAMPLE_U8, first, mask, flip);
 	}
 }
 
@@ -476,7 +479,8 @@ const void *prepare_fetch(const struct dlbuf_prepare *p, const struct band *b, u
 		split(p, plane, dst, copy(b, from, r->copied));
 	} else if (p->source.group.words) {
 		uint32_t values = p->source.group.values;
-		uint32_t first = r->begin / values, n = (r->begin + r->n + values - 1) / values - first;
+		uint32_t first = r->begin / values;
+		uint32_t n = (r->begin + r->n + values - 1) / values - first;
 		size_t bytes = (size_t)p->source.group.words * p->source.group.bytes;
 
 		from = (const char *)data + row * pitch + first * bytes;

@@ -760,7 +760,8 @@ TEST(floats_without_a_value)
 TEST(mosaic_of_large_samples)
 {
 	uint16_t pixels[4][24], samples[] = { 0, 1023, 0x3fff, 0x4000, 0xffff };
-	struct dlbuf_frame f = { .size = sizeof(f), .width = 24, .height = 4, .code = CC('B','A','1','0') };
+	struct dlbuf_frame f = { .size = sizeof(f), .width = 24, .height = 4,
+		.code = CC('B','A','1','0'), .code_space = DLBUF_CODE_V4L2 };
 	struct dlbuf_prepare_opts o = OPTS(.flags = 0);
 	DLManagedTensorVersioned from = {
 		.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
@@ -768,20 +769,20 @@ TEST(mosaic_of_large_samples)
 			.dtype = { kDLUInt, 16, 1 }, .shape = (int64_t[]){ 4, 24 } },
 	}, to = from;
 	float out[3][4][24];
+	DLManagedTensorVersioned *planes[] = { &from };
 	struct dlbuf_prepare *plan;
 
 	to.dl_tensor.data = out;
 	to.dl_tensor.ndim = 3;
 	to.dl_tensor.dtype = (DLDataType){ kDLFloat, 32, 1 };
 	to.dl_tensor.shape = (int64_t[]){ 3, 4, 24 };
-	f.code_space = DLBUF_CODE_V4L2;
 	o.width = 24;
 	o.height = 4;
 	REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
 	for (size_t k = 0; k < ARRAY_SIZE(samples); k++) {
 		for (int i = 0; i < 4 * 24; i++)
 			pixels[i / 24][i % 24] = samples[k];
-		REQUIRE(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, &to, 0, 0));
+		REQUIRE(!dlbuf_prepare_tensors(plan, planes, 1, &to, 0, 0));
 		for (int i = 0; i < 3 * 4 * 24; i++)
 			CHECK(fabs((double)out[i / 96][i / 24 % 4][i % 24] - (k ? 1 : 0)) < 1e-5);
 	}
