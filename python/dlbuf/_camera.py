@@ -79,12 +79,11 @@ def _within(value: Any, least: float, most: float) -> bool:
 
 
 def _check_timeout(timeout: Any) -> float | None:
-    if timeout is None or _within(timeout, 0, _FOREVER):
-        return timeout
-    if not _within(timeout, 0, float("inf")):
+    known = timeout is None or _within(timeout, 0, _FOREVER)
+    if not known and not _within(timeout, 0, float("inf")):
         raise InvalidError(_EINVAL, "a timeout is seconds, from 0 on, or "
                            f"None, not {timeout!r}")
-    return None
+    return timeout if known else None
 
 
 def _parse_crop(crop: Any) -> tuple[int, int, int, int]:

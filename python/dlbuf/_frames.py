@@ -105,7 +105,7 @@ class TensorFrame(tuple[Tensor, ...]):
     info: Frame
 
     def __new__(cls, tensors: list[Tensor], info: Frame) -> Self:
-        self = tuple.__new__(cls, tensors)
+        self = super().__new__(cls, tensors)
         self.info = info
         return self
 

@@ -432,11 +432,6 @@ def _kind(key: tuple[Any, ...]) -> _Kind:
     return (_kind_of_planes if isinstance(key[0], str) else _kind_of_frame)(*key)
 
 
-def _kind_of(tensors: tuple[Tensor, ...], format: str | None) -> _Kind:
-    """The kind of frame that these planes are."""
-    return _kind(_key_of(tensors, format))
-
-
 def _kind_of_frame(width: int, height: int, code: int, space: int, modifier: int, planes: int,
                    crop: tuple[int, ...] | None, view: int, orientation: int, colour: Colour
                    ) -> _Kind:
@@ -589,8 +584,9 @@ class PrepareInfo(NamedTuple):
             raise refuse(f"scaled_width={self.scaled_width}, scaled_height="
                          f"{self.scaled_height}, turn={self.turn}: no prepared picture has these")
         if hasattr(boxes, "__array__") or hasattr(boxes, "__dlpack__"):
-            asarray, *corners = _linear(self if type(self.crop) is tuple else
-                                        self._replace(crop=tuple(self.crop)))
+            crop: Any = self.crop
+            asarray, *corners = _linear(self if type(crop) is tuple else
+                                        self._replace(crop=tuple(crop)))
             array = asarray(boxes, float).copy()
             shape = array.shape
             if shape == (0,):

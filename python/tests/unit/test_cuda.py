@@ -372,7 +372,8 @@ def test_colour_of_planes():
     with_double("memfds", ONE + """
 full = dlbuf.Colour(range=2)
 planes = dlbuf.from_frame([(t.fd, 8), (t.fd, 8, 32)], 8, 4, "NV12", device=d, colour=full)
-of = lambda *planes: tuple(dlbuf._prepare._kind_of(planes, "NV12")[5])
+prep = dlbuf._prepare
+of = lambda *planes: tuple(prep._kind(prep._key_of(planes, "NV12"))[5])
 assert of(*planes) == of(*[p[:2] for p in planes]) == (*full, 0, 0)
 assert of(dlbuf.from_dlpack(bytearray(8)).reshape(2, 4)) == (0,) * 8
 """)
