@@ -5,8 +5,9 @@
     prepare list | prepare.py count|time
 
 The cases, and what is printed, are those of bench/media/prepare.c; bench/media/count runs both.
-Each library has those that it can do by the same filter. One that cannot be imported is left
-out, and a sentence says so.
+Each library has those that it can do by the same filter; GStreamer's bilinear, which becomes wider
+where the picture shrinks, is beside bilinear, too. A library that cannot be imported is left out,
+and a sentence says so.
 """
 
 import ctypes
