@@ -5,8 +5,9 @@
     prepare list | prepare.py count|time
 
 The cases, and what is printed, are those of bench/media/prepare.c; bench/media/count runs both.
-Each library has those that it can do by the same filter. One that cannot be imported is left
-out, and a sentence says so.
+Each library has those that it can do by the same filter; GStreamer's bilinear, which becomes wider
+where the picture shrinks, is beside bilinear, too. A library that cannot be imported is left out,
+and a sentence says so.
 """
 
 import ctypes
@@ -16,7 +17,7 @@ import time
 
 os.environ |= {"EDGEFIRST_FORCE_BACKEND": "cpu", "RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "RUST_LOG": "warn"}
 with open("/proc/cpuinfo") as f:
-    if os.uname().machine == "x86_64" and " avx512f " in f.read():
+    if sys.argv[1] == "time" and " avx512f " in f.read():
         # torchvision resizes bytes as bytes where PyTorch says AVX2, not where it says AVX512.
         os.environ["ATEN_CPU_CAPABILITY"] = "avx2"
 import numpy as np
