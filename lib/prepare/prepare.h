@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A plan: what to compute for each frame. plan.c makes it from the options, axis.c finds the
- * samples and weights of each output, colour.c the matrix; rows.c runs it on the CPU, threads.c
- * on several, device.c on a device.
+ * samples and weights of each output, colour.c the matrix; rows.c runs it on the CPU, bytes.c those
+ * that make bytes of bytes, threads.c on several, device.c on a device.
  */
 #ifndef DLBUF_LIB_PREPARE_H
 #define DLBUF_LIB_PREPARE_H
