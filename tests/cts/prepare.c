@@ -742,6 +742,8 @@ static void make_trial(struct trial *t, uint32_t format, int type, uint32_t filt
 		t->opts.crop_width = t->w * .6;
 		t->opts.crop_height = t->h * .7;
 	}
+	/* As devices compute. */
+	t->opts.flags |= DLBUF_PREPARE_EXACT;
 	c = t->opts.channels == DLBUF_CHANNELS_GREY ? 1 : 3;
 	w = t->opts.width;
 	h = t->opts.height;

@@ -149,7 +149,8 @@ def test_out(np):
     mine = dlbuf.from_dlpack(np.zeros((3, 12, 16), "float16"))
     assert dlbuf.prepare(a, **how, out=mine, dtype=np.float16)[0] is mine
     assert abs(mine.numpy() - want).max() < 1e-3
-    x, _ = dlbuf.prepare(a, **how, threads=3, dtype="int8", quant=(2, -3), channels="bgr", layout="nhwc")
+    x, _ = dlbuf.prepare(a, **how, threads=3, dtype="int8", quant=(2, -3), channels="bgr",
+                        layout="nhwc", exact=True)
     assert (x.numpy()[0] == (a[..., ::-1] / 2).round().clip(-125, 130) - 3).all()
     assert dlbuf.prepare(a, **how, dtype="bfloat16", channels="grey")[0].shape == (1, 1, 12, 16)
     # Arrays of TensorFlow and older JAX, which DLPack does not call read-only; PyTorch's negative bit.
@@ -478,7 +479,8 @@ INTEGERS = [
 def test_integers(np, base, given, numbers):
     """A model's numbers are those of floats, and quant makes integers of them."""
     make = dlbuf.Preparer if isinstance(base, str) else dlbuf.Preparer.from_config
-    given = {**given, "size": 6, "fit": "stretch", "filter": "nearest", "layout": "nhwc"}
+    given = {**given, "size": 6, "fit": "stretch", "filter": "nearest", "layout": "nhwc",
+             "exact": True}
     if not numbers:
         with pytest.raises(ValueError, match="dtype=.* say quant="):
             make(base, **given)
