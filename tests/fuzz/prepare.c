@@ -413,12 +413,17 @@ static void check_values(struct choice *c, struct dlbuf_prepare *plan, struct pl
 	for (int i = 0; i < n; i++)
 		scaled_make(&components[i], &c->scene, i, &c->r.o, &plan->info);
 	for (int plain = 1; plain >= 0; plain--) {
-		plan->kernels = plain ? &prepare_kernels : prepare_choose();
+		plan->kernels = prepare_choose(&plan->byte_kernels);
+		if (plain) {
+			plan->kernels = &prepare_kernels;
+			plan->byte_kernels = older_bytes();
+		}
 		prepare_scratch(plan);
 		CHECK(!dlbuf_prepare_tensors(plan, planes->list, c->scene.nplanes, &t->t, index, 0));
 		target_take(t, index, image);
 		CHECK(untouched(t));
-		CHECK(!compare_image(&c->r, &plan->info, components, n, image, &worst));
+		CHECK(!compare_image(&c->r, &plan->info, components, n, image, plan->ngroups,
+				     &worst));
 	}
 	for (int i = 0; i < n; i++)
 		scaled_free(&components[i]);
