@@ -22,8 +22,10 @@ static size_t aligned(size_t n)
 static bool fixed(double x, int bits, int16_t *out)
 {
 	x = prepare_floor(x * (1 << bits) + .5);
+	if (!(x >= INT16_MIN && x <= INT16_MAX))
+		return false;
 	*out = (int16_t)x;
-	return x >= INT16_MIN && x <= INT16_MAX;
+	return true;
 }
 
 /* The weight of the second of two, less than 1. */
