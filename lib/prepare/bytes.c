@@ -141,7 +141,8 @@ bool prepare_bytes_find(struct dlbuf_prepare *p)
 	const struct source *s = &p->source;
 
 	p->ngroups = 0;
-	if (!p->byte_kernels || s->sample != SAMPLE_U8 || s->group.words || s->packed.samples ||
+	/* The other filters have weights below 0 and above 1. */
+	if (!p->byte_kernels || p->opts.filter > DLBUF_FILTER_TRIANGLE || s->sample != SAMPLE_U8 || s->group.words || s->packed.samples ||
 	    s->mosaic || p->store > STORE_I8 || p->opts.flags & DLBUF_PREPARE_EXACT ||
 	    !find_values(p, &p->byte_values))
 		return false;

@@ -832,7 +832,8 @@ TEST(bytes)
 		uint32_t w, h, ow, oh;
 	} sizes[] = { { 34, 22, 17, 11 }, { 58, 30, 12, 9 }, { 22, 10, 51, 37 }, { 36, 18, 36, 18 },
 		      { 130, 20, 40, 12 }, { 96, 60, 32, 20 }, { 260, 12, 20, 5 }, { 40, 9, 131, 9 } };
-	static const int filters[] = { DLBUF_FILTER_BILINEAR, DLBUF_FILTER_NEAREST, DLBUF_FILTER_AREA };
+	static const int filters[] = { DLBUF_FILTER_BILINEAR, DLBUF_FILTER_NEAREST, DLBUF_FILTER_AREA,
+				       DLBUF_FILTER_CUBIC };
 	const struct byte_kernels *fixed;
 	double worst = 0;
 
@@ -852,6 +853,12 @@ TEST(bytes)
 				if (n % 7 == 0) {
 					r.o.quant_scale = .588;
 					r.o.mean[0] = r.o.mean[1] = r.o.mean[2] = -90;
+				}
+				/* Two samples, whose weights are not from 0 to 1. */
+				if (filters[f] == DLBUF_FILTER_CUBIC) {
+					r.o.crop_x = 2.05;
+					r.o.crop_y = 4.3;
+					r.o.crop_width = r.o.crop_height = 1.5;
 				}
 				/* YCgCo */
 				r.o.colour.matrix = k % 3 == 2 ? 9 : 0;
