@@ -300,7 +300,8 @@ TEST(prepare_orientations)
 		{ "v4l2src io-mode=dmabuf", "video/x-raw,format=RGB,width=320,height=180" },
 	};
 	static const struct preparation p = { .opts = PREPARE(.rule = DLBUF_SIZE_LONGEST,
-		.longest = 50, .flags = DLBUF_PREPARE_NHWC, .dtype = { kDLUInt, 8, 1 }) };
+		.longest = 50, .flags = DLBUF_PREPARE_NHWC | DLBUF_PREPARE_EXACT,
+		.dtype = { kDLUInt, 8, 1 }) };
 
 	for (int i = 0; i < 2 * 8; i++) {
 		const char *word = orientations[i % 8];
@@ -315,7 +316,7 @@ TEST(prepare_orientations)
 		snprintf(line, sizeof(line), "%s ! taginject tags=image-orientation=%s ! tee name=t t. ! "
 			 "queue max-size-buffers=1 ! videoflip video-direction=auto ! appsink name=raw "
 			 "sync=false max-buffers=1 t. ! queue max-size-buffers=1 ! dlbufprepare name=e "
-			 "rule=longest longest=50 type=uint8 layout=nhwc", runs[i / 8].text, word);
+			 "rule=longest longest=50 type=uint8 layout=nhwc exact=true", runs[i / 8].text, word);
 		start(&s, runs[i / 8].source, line);
 		raw = gst_bin_get_by_name(GST_BIN(s.pipeline), "raw");
 		play(&s);
