@@ -65,7 +65,7 @@ static inline void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP]
 #define AT_MOST(a, b) ((vs)X86(min_epi16)((vx)(a), (vx)(b)))
 #define STEP 1
 #define EACH_STEP(f) f(0)
-/* Of x and of y, 8 and 8 in each 16 bytes. */
+/* The results x and y: 8 of x, then 8 of y, in each 16 bytes. */
 #define RESULTS(x, y, flip) \
 	((vt)X86(packus_epi16)((vx)((x)[0] >> 5), (vx)((y)[0] >> 5)) ^ (flip))
 

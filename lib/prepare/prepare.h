@@ -25,7 +25,7 @@ struct axis {
 	float *weights;		/* [taps][n rounded up to 8] */
 	void *memory;		/* all are in it */
 	size_t room;		/* its bytes */
-	/* What it was computed of: crops of a batch have much in common. */
+	/* The arguments that it was computed from: crops of a batch have many in common. */
 	struct axis_of {
 		double from, length;
 		uint32_t all, begin, n, low, high;
@@ -175,9 +175,9 @@ struct band {
 	int64_t *wide_held;			/* and which they are */
 	float *sampled[2][3];			/* the last rows of components, scaled along x */
 	int64_t *sampled_held;			/* [2][3] */
-	/* Of bytes: rows of components; of those that are kept the two last, and their numbers. */
+	/* Rows of the byte loops: one of each component, and the last two of those that are kept. */
 	int16_t *sums[3], *kept[3][2];
-	int64_t *numbers;			/* [component][2] */
+	int64_t *numbers;			/* of the kept rows: [component][2] */
 };
 
 struct dlbuf_prepare {
