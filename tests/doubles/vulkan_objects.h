@@ -130,7 +130,7 @@ void execute_image_copies(const struct item *cmd);
 void *map_memory(const struct item *resource, uint64_t bytes, int prot);
 
 /* A timeline's memory, and its value. */
-void timeline_begin(struct item *o, bool shared);
+bool timeline_begin(struct item *o, bool shared);
 void timeline_end(struct item *o);
 uint64_t timeline_value(const struct item *o);
 void timeline_set(struct item *o, uint64_t value);

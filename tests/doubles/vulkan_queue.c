@@ -443,7 +443,11 @@ static VkResult CreateSemaphore(VkDevice device,
 		if (handles && (!semaphore_fd || !used->timeline_out ||
 		    handles != VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT))
 			wrong("vkCreateSemaphore: the device cannot export it");
-		timeline_begin(o, handles);
+		if (!timeline_begin(o, handles)) {
+			unmake(&o->object);
+			end();
+			return VK_ERROR_OUT_OF_HOST_MEMORY;
+		}
 	} else {
 		o->exportable = handles ==
 			VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT;
@@ -518,7 +522,8 @@ static VkResult GetSemaphoreFdKHR(VkDevice device,
 		if (!o->exportable)
 			wrong("vkGetSemaphoreFdKHR: it was not made for it");
 		*fd = fcntl(o->fd, F_DUPFD_CLOEXEC, 0);
-		return end();
+		end();
+		return *fd < 0 ? VK_ERROR_TOO_MANY_OBJECTS : VK_SUCCESS;
 	}
 	if (info->handleType != VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT ||
 	    (o && (!o->exportable || o->value)))

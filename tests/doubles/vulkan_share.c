@@ -13,12 +13,15 @@
 
 /* ---------------------------------------------------------------- timelines */
 
-void timeline_begin(struct item *o, bool shared)
+bool timeline_begin(struct item *o, bool shared)
 {
 	o->fd = memory_fd("a timeline", TIMELINE_BYTES);
+	if (o->fd < 0)
+		return false;
 	o->inode = inode_of(o->fd);
 	o->exportable = shared;
 	o->value = map_fd(o->fd, TIMELINE_BYTES, PROT_READ | PROT_WRITE);
+	return true;
 }
 
 void timeline_end(struct item *o)
@@ -135,7 +138,8 @@ static VkResult GetMemoryFdKHR(VkDevice device, const VkMemoryGetFdInfoKHR *info
 	if (o && (!o->exportable || o->handles != info->handleType))
 		wrong("vkGetMemoryFdKHR: it was not made for that");
 	*fd = o ? fcntl(o->fd, F_DUPFD_CLOEXEC, 0) : -1;
-	return end();
+	end();
+	return o && *fd < 0 ? VK_ERROR_TOO_MANY_OBJECTS : VK_SUCCESS;
 }
 
 /* ---------------------------------------------------------------- copies */

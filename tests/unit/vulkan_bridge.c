@@ -236,6 +236,11 @@ static void fails_export(void)
 }
 static void breaks_export(void)
 {
+	fail_call("vkGetSemaphoreFdKHR", VK_ERROR_INITIALIZATION_FAILED);
+}
+/* The answer would be another one with more fds. */
+static void no_fd_for_export(void)
+{
 	fail_call("vkGetSemaphoreFdKHR", VK_ERROR_TOO_MANY_OBJECTS);
 }
 static void nothing(void)
@@ -274,6 +279,7 @@ TEST(what_a_driver_can)
 		{ late, 0, 1, 1, 0, "does not signal" },
 		{ fails_export, 0, 1, 1, 0, "vkGetSemaphoreFdKHR" },
 		{ breaks_export, 0, 1, 1, 0, "vkGetSemaphoreFdKHR" },
+		{ no_fd_for_export, -EMFILE, 0, 0, 0, "vkGetSemaphoreFdKHR" },
 		{ nothing, -EOPNOTSUPP, 0, 0, 0, "memory is not exportable" },
 		{ another, -ENODEV, 0, 0, 0, "ab00000000000000" },
 		{ nobody, -ENODEV, 0, 0, 0, "no driver has a device" },
@@ -849,10 +855,10 @@ TEST(no_fence_comes_out)
 	begin_bridge();
 	link = link_ok();
 	fail_call("vkGetSemaphoreFdKHR", VK_ERROR_TOO_MANY_OBJECTS);
-	CHECK_ERR(bridge_link_get(bridge, &other), -EIO);
+	CHECK_ERR(bridge_link_get(bridge, &other), -EMFILE);
 	CHECK(!other);
 	other_signals(link);
-	CHECK_ERR(bridge_out(bridge, NULL, link, &fence), -EIO);
+	CHECK_ERR(bridge_out(bridge, NULL, link, &fence), -EMFILE);
 	CHECK_SAYS("vkGetSemaphoreFdKHR");
 	CHECK_EQ(fence, -1);
 	CHECK_EQ(fake->pending, 0);

@@ -93,6 +93,8 @@ static int errno_of(VkResult result)
 	case VK_ERROR_OUT_OF_HOST_MEMORY:
 	case VK_ERROR_OUT_OF_DEVICE_MEMORY:
 		return -ENOMEM;
+	case VK_ERROR_TOO_MANY_OBJECTS: /* no fd is left, or no allocation */
+		return -EMFILE;
 	case VK_ERROR_INCOMPATIBLE_DRIVER: /* the loader found no driver */
 		return -ENODEV;
 	case VK_ERROR_INVALID_EXTERNAL_HANDLE: /* the driver does not accept this dma-buf */
