@@ -57,6 +57,7 @@ def expect(report, expectations):
 # Per plane: elements of a pixel row per pixel, of a column per row, and what is inside an element.
 PLANES = {
     "GREY": [(1, 1, [])],
+    "RGGB": [(1, 1, [])],
     "RGB3": [(1, 1, [3])],
     "BGR3": [(1, 1, [3])],
     "XR24": [(1, 1, [4])],
