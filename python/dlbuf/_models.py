@@ -22,7 +22,9 @@ _EINVAL, _EOPNOTSUPP = 22, 95
 
 
 def _cannot(key: str, value: Any, why: str) -> UnsupportedError:
-    return UnsupportedError(_EOPNOTSUPP, f"{key}={value!r}: {why}")
+    said = repr(value)
+    said = said if len(said) <= 200 else said[:200] + "..."
+    return UnsupportedError(_EOPNOTSUPP, f"{key}={said}: {why}")
 
 
 def _is(value: Any, *types: type) -> bool:

@@ -418,9 +418,13 @@ def test_config(np, tmp_path):
     for _ in range(5000):
         nested = {"a": nested}
     (tmp_path / "config.json").write_text(f'{{"size": {"[" * 100_000}')
-    for config in tmp_path, VIT | {"do_magic": nested}, short | {"return_tensors": nested}:
+    for config in tmp_path, short | {"return_tensors": nested}:
         with pytest.raises(ValueError, match="nested too deeply"):
             dlbuf.Preparer.from_config(config)
+    # Python 3.13 has a repr() of it, of 35,000 characters; earlier ones have none.
+    with pytest.raises(dlbuf.Error, match="nested too deeply|: the key is not known") as e:
+        dlbuf.Preparer.from_config(VIT | {"do_magic": nested})
+    assert len(str(e.value)) < 400
     x, info = dlbuf.Preparer.from_config(short, turn=1, crop=(0, 0, 12, 6))(rgb(np), format="RGB")
     assert (info.width, info.height) == (60, 120)
     for words, config in (("crop_size", short | {"do_center_crop": True, "crop_size": 61}),
