@@ -194,15 +194,21 @@ static int32_t value_step(const struct dlbuf_prepare *p, const struct component 
 	return !p->split ? c->step : p->source.pairs && c->fine ? 2 : 1;
 }
 
+/* Each has a table for SHUFFLE, behind the component's places. */
+#define VALUES_OF_A_PLACE 4
+
 /*
  * Finds which of the bytes behind the first of 4 places each has. Returns in how many windows of
- * 16 bytes they are; 0: in more than `most`.
+ * 16 bytes they are; 0: in more than `most`, or there are more values than the tables of a
+ * component, which are four.
  */
 static uint32_t find_shuffles(const int32_t *places, uint32_t n, int32_t reach, int32_t value,
 			      int32_t most, uint8_t *to)
 {
 	int32_t far = 0;
 
+	if (reach >= VALUES_OF_A_PLACE)
+		return 0;
 	for (uint32_t i = 0; i < n; i++) {
 		int32_t at = (places[i] - places[i & ~3u]) * value;
 
@@ -238,7 +244,8 @@ int prepare_scratch(struct dlbuf_prepare *p)
 	p->nbands = p->nbands ? p->nbands : 1;
 	each = band_init(p, &none, 0);
 	total = p->nbands * (each + sizeof(*p->bands));
-	total += p->ngroups ? prepare_bytes_tables(p, 0) : 15 * row;
+	total += p->ngroups ? prepare_bytes_tables(p, 0) :
+		 3 * (1 + VALUES_OF_A_PLACE) * row;
 	if (prepare_grow(&p->scratch, &p->room, total))
 		return -ENOMEM;
 	/* The bytes behind a row are read, not used. */
@@ -248,7 +255,7 @@ int prepare_scratch(struct dlbuf_prepare *p)
 		at += prepare_bytes_tables(p, (uintptr_t)at);
 		prepare_bytes_fill(p);
 	}
-	for (uint32_t i = 0; i < 3 && !p->ngroups; i++, at += 5 * row) {
+	for (uint32_t i = 0; i < 3 && !p->ngroups; i++, at += (1 + VALUES_OF_A_PLACE) * row) {
 		const struct component *c = &p->source.components[i];
 
 		p->paired[i] = paired(&p->source, i);
