@@ -713,15 +713,21 @@ static int compare_crops(const struct run *r, const struct scene *s,
 
 /* The cases of bytes.h that a plan in fixed point has run. */
 static bool reached_load[BYTES_IN_ORDER + 1][4], reached_kind[BYTES_BGR_OF_YUV + 1][2], reached_direct[2];
+static bool reached_pairs[2][2][2][2][2];
 
 static void reach(const struct dlbuf_prepare *p)
 {
+	const struct byte_pairs *q = &p->pairs;
+
 	for (uint32_t i = 0; i < p->ngroups; i++)
 		reached_load[p->groups[i].load][p->groups[i].count] = true;
 	if (p->ngroups)
 		reached_kind[p->byte_values.kind][p->nhwc && p->nout == 3] = true;
 	if (p->ngroups && p->direct)
 		reached_direct[p->groups[1].kept] = true;
+	if (p->ngroups && q->found)
+		reached_pairs[q->packed][q->chroma_first][q->halved][q->moved]
+			     [q->v_first == (p->byte_values.kind == BYTES_YUV)] = true;
 }
 
 /* The loops for bytes that a processor without AVX2 has. */
@@ -877,6 +883,38 @@ TEST(bytes)
 		for (int pixels = 0; pixels < 2; pixels++)
 			CHECK_MSG(reached_kind[kind][pixels] == !!fixed, "kind %d, pixels %d", kind, pixels);
 	CHECK_EQ(reached_direct[0] + reached_direct[1], fixed ? 2 : 0);
+}
+
+/* Two pixels for each sample of chroma, at the size of the frame and at half of it. */
+TEST(pairs)
+{
+	const struct byte_kernels *fixed;
+	double worst = 0;
+
+	prepare_choose(&fixed);
+	for (uint32_t i = 0; fixed && i < ARRAY_SIZE(layouts) * 2 * 100; i++) {
+		uint32_t w = i % 100 + 1, half = i / 100 % 2, n = i / 200 + w;
+		struct run r = { &layouts[i / 200], half ? 2 * w : w, half ? 8 : 5, {
+			.size = sizeof(r.o), .width = w, .height = half ? 4 - (n % 7 == 0) : 5,
+			.dtype = types[1 + n % 5 / 4], .channels = n % 2 ? DLBUF_CHANNELS_BGR : 0, .flags = DLBUF_PREPARE_NHWC,
+			.colour.chroma_site = n / 2 % 4 }, true };
+
+		r.o.zero_point = r.o.dtype.code == kDLInt ? -128 : 0;
+		/* A part, which begins with the second sample of chroma. */
+		if (n % 3 == 0 && w > 8) {
+			r.o.crop_x = 2;
+			r.o.crop_width = r.w - 6;
+			r.o.crop_height = r.h;
+			r.o.width = half ? w - 3 : w - 6;
+		}
+		state = i;
+		if (r.l->hsub == 2 && r.l->bits == 8)
+			CHECK(!compare(&r, &worst));
+	}
+	for (uint32_t k = 0; k < 32; k++)
+		if (k & 16 || !(k & 8))
+			CHECK_MSG(reached_pairs[k >> 4][k >> 3 & 1][k >> 2 & 1][k >> 1 & 1][k & 1] ==
+				  (fixed && (k & 16 || fixed->planar)), "pairs %u", k);
 }
 
 /* Each layout of bit fields and of samples that share bytes. The bits between are noise. */
