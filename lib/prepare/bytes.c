@@ -164,6 +164,27 @@ static bool has_parts(const struct axis *a, float parts)
 	return true;
 }
 
+static void find_copied(struct dlbuf_prepare *p)
+{
+	const struct byte_values *v = &p->byte_values;
+	const struct byte_group *g = &p->groups[0];
+	const struct component *c = p->source.components;
+	uint8_t begin = c[0].first;
+
+	p->copied = v->kind == BYTES_EACH && !v->clamps && c[0].step == 4 &&
+		p->x[0].taps == 1 && p->y[0].taps == 1 &&
+		(is_even(&p->x[0], 4, 0) || (g->count == 3 && g->load == BYTES_OF_4));
+	for (uint32_t i = 0; i < 3; i++)
+		p->copied &= v->matrix[i][i] == 1 << 13 && v->offset[i] == 1 << 4;
+	for (uint32_t i = 1; i < 3 && p->copied; i++)
+		begin = c[i].first < begin ? c[i].first : begin;
+	for (uint32_t i = 0; i < 12 && p->copied; i++) {
+		uint32_t from = v->reversed ? 2 - i % 3 : i % 3;
+
+		p->order[i] = (uint8_t)(i / 3 * 4 + c[from].first - begin);
+	}
+}
+
 static void find_pairs(struct dlbuf_prepare *p)
 {
 	const struct component *c = p->source.components;
@@ -217,6 +238,7 @@ bool prepare_bytes_find(struct dlbuf_prepare *p)
 	for (int i = 0; i < 2 && p->direct; i++)
 		if (p->groups[i].load == BYTES_16 && !p->groups[i].kept)
 			p->groups[i].load = BYTES_32;
+	find_copied(p);
 	find_pairs(p);
 	for (uint32_t i = 0; i < p->ngroups && p->pairs.found; i++)
 		p->groups[i].kept = false;
@@ -339,16 +361,21 @@ static void keep_rows(const struct dlbuf_prepare *p, const struct band *b, const
  * A row of pixels of pairs. The last sample of chroma is repeated behind it, in rows that are the
  * band's.
  */
-static void pairs_row(const struct dlbuf_prepare *p, const struct band *b, const void *const planes[],
-		      const int64_t pitches[], uint32_t y, uint8_t *dst)
+static void pairs_row(const struct dlbuf_prepare *p, const struct band *b,
+		      const void *const planes[], const int64_t pitches[], uint32_t y, uint8_t *dst)
 {
 	const struct byte_pairs *q = &p->pairs;
-	const struct byte_group *luma = &p->groups[0], *chroma = &p->groups[1];
 	size_t each = q->packed ? 4 : 2, at = (p->x[1].high - p->x[1].low) * each;
+	/* Luma that is whole vectors is read once, in order. */
+	bool whole = !q->packed && !q->halved && p->width % 32 == 0;
 	struct byte_source from[2] = { { .weight_b = 0 } };
 	int64_t row;
 
-	from[1] = find_rows(p, b, chroma, planes[chroma->plane], pitches[chroma->plane], y, &row);
+	for (int i = q->packed || whole; i < 2; i++) {
+		const struct byte_group *g = &p->groups[i];
+
+		from[i] = find_rows(p, b, g, planes[g->plane], pitches[g->plane], y, &row);
+	}
 	for (int i = 0; i < 2; i++) {
 		uint8_t *last = (uint8_t *)(uintptr_t)(i ? from[1].b : from[1].a) + at;
 
@@ -356,13 +383,27 @@ static void pairs_row(const struct dlbuf_prepare *p, const struct band *b, const
 	}
 	if (q->packed)
 		from[0] = from[1];
-	else if (q->halved || p->width % 32)
-		from[0] = find_rows(p, b, luma, planes[luma->plane], pitches[luma->plane], y, &row);
-	else
-		/* Whole vectors that are read once, in order. */
-		from[0].a = (const uint8_t *)planes[luma->plane] + p->rings[luma->plane].begin +
-			p->y[0].first[y] * pitches[luma->plane];
+	if (whole)
+		from[0].a = (const uint8_t *)planes[p->groups[0].plane] +
+			p->y[0].first[y] * pitches[p->groups[0].plane] +
+			p->rings[p->groups[0].plane].begin;
 	p->byte_kernels->pairs(dst, q, from, p->width, &p->byte_values);
+}
+
+static void copied_row(const struct dlbuf_prepare *p, const struct band *b,
+		       const void *const planes[], const int64_t pitches[], uint32_t y,
+		       uint8_t *dst)
+{
+	const struct byte_group *g = &p->groups[0];
+	const int32_t *places = g->load == BYTES_OF_4 ? g->places : NULL;
+	int64_t row = p->y[0].first[y], pitch = pitches[g->plane];
+	const uint8_t *from = (const uint8_t *)planes[g->plane] + row * pitch;
+
+	from += p->rings[g->plane].begin;
+	/* Words are read in order, the last four as one vector. */
+	if (places || p->width < 4 || p->rings[g->plane].begin % 4)
+		from = prepare_fetch(p, b, g->plane, planes[g->plane], pitch, row, row);
+	p->byte_kernels->copied(dst, places, from, p->width, p->order, p->byte_values.flip);
 }
 
 void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
@@ -377,6 +418,10 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 
 	if (pixels && p->pairs.found) {
 		pairs_row(p, b, planes, pitches, y, dst);
+		return;
+	}
+	if (pixels && p->copied) {
+		copied_row(p, b, planes, pitches, y, dst);
 		return;
 	}
 	for (uint32_t i = 0; i < p->ngroups; i++) {

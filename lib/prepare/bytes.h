@@ -38,6 +38,7 @@ typedef uint16_t vu __attribute__((vector_size(WIDE * 2), aligned(2)));
 #define AT_MOST(a, b) ((vs)vminq_s16((int16x8_t)(a), (int16x8_t)(b)))
 /* Vectors of results that are stored at once. */
 #define STEP 2
+#define FOUND(v, at) ((vb)vqtbl1q_u8((uint8x16_t)(v), (uint8x16_t)(at)))
 #define EACH_STEP(f) f(0) f(1)
 #define RESULTS(x, flip) veorq_u8(vqshrun_high_n_s16(vqshrun_n_s16((int16x8_t)(x)[0], 5), \
 						     (int16x8_t)(x)[1], 5), vdupq_n_u8(flip))
@@ -67,6 +68,7 @@ void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP], const vs z[S
 #define AT_LEAST(a, b) ((vs)X86(max_epi16)((vx)(a), (vx)(b)))
 #define AT_MOST(a, b) ((vs)X86(min_epi16)((vx)(a), (vx)(b)))
 #define STEP 1
+#define FOUND(v, at) ((vb)_mm_shuffle_epi8((__m128i)(v), (__m128i)(at)))
 #define EACH_STEP(f) f(0)
 /* The results x and y: 8 of x, then 8 of y, in each 16 bytes. */
 #define RESULTS(x, y, flip) \
@@ -490,6 +492,40 @@ static void direct(uint8_t *dst, const struct byte_group g[2], const struct byte
 #undef CASES
 }
 
+static inline __attribute__((always_inline))
+vb four_pixels(const int32_t *places, const uint8_t *row, size_t i, vb order, uint8_t flip)
+{
+	vb v = places ? unit_bytes(row, places + i, 4, 0) : *(const vb *)(row + 4 * i);
+
+	return FOUND(v, order) ^ flip;
+}
+
+static void copied(uint8_t *dst, const int32_t *places, const uint8_t *row, uint32_t n,
+		   const uint8_t order[16], uint8_t flip)
+{
+	const vb how = *(const vb *)order;
+	size_t i = 0;
+	vb v;
+
+	/* Each 4 pixels have 4 bytes more, in the place of the next. */
+#define SIXTEEN(from)									\
+	for (; i + 18 <= n; i += 16)							\
+		for (size_t k = i; k < i + 16; k += 4)					\
+			*(vb *)(dst + 3 * k) = four_pixels(from, row, k, how, flip);
+	if (places)
+		SIXTEEN(places)
+	else
+		SIXTEEN(NULL)
+#undef SIXTEEN
+	for (; i + 4 < n; i += 4) {
+		v = four_pixels(places, row, i, how, flip);
+		memcpy(dst + 3 * i, &v, 12);
+	}
+	i = n < 4 ? 0 : n - 4;
+	v = four_pixels(places, row, i, how, flip);
+	memcpy(dst + 3 * i, &v, n < 4 ? 3 * n : 12);
+}
+
 /* Kinds of pairs. NEON has code for each; x86 takes the last three as values. */
 struct pairs_are {
 	bool packed, halved, chroma_first, moved, swapped;
@@ -744,4 +780,4 @@ static void pairs(uint8_t *dst, const struct byte_pairs *q, const struct byte_so
 #undef CASE
 }
 
-const struct byte_kernels KERNELS = { samples, results, direct, PLANAR, pairs };
+const struct byte_kernels KERNELS = { samples, results, direct, copied, PLANAR, pairs };

@@ -233,6 +233,8 @@ struct dlbuf_prepare {
 	struct byte_group groups[3];
 	uint32_t ngroups;
 	bool direct;
+	bool copied;			/* pixels are three bytes of words of 4, as they are */
+	uint8_t order[16];		/* of 4 pixels: which bytes of 4 words they are */
 	struct byte_pairs pairs;
 	struct byte_values byte_values;
 	struct band *bands;
@@ -405,6 +407,9 @@ struct byte_kernels {
 	 */
 	void (*direct)(uint8_t *dst, const struct byte_group g[2], const struct byte_source from[2],
 		       const struct byte_row kept[2], uint32_t n, const struct byte_values *v);
+	/* Pixels that are copied: the words are at places, or with NULL one behind the other. */
+	void (*copied)(uint8_t *dst, const int32_t *places, const uint8_t *row, uint32_t n,
+		       const uint8_t order[16], uint8_t flip);
 	bool planar;	/* the next takes planar pairs, which the others can make as fast */
 	/* The same for pairs: rows of luma and of chroma, which has one sample more behind it. */
 	void (*pairs)(uint8_t *dst, const struct byte_pairs *pairs, const struct byte_source from[2],
