@@ -196,7 +196,8 @@ static void find_pairs(struct dlbuf_prepare *p)
 		.chroma_first = c[0].step == 2 && c[0].first, .v_first = c[2].first < c[1].first };
 	if (v->kind < BYTES_YUV || v->clamps || !p->nhwc || p->back_x || p->info.turn % 2 ||
 	    c[1].fine != 1 || c[1].plane != c[2].plane || (c[0].plane == c[1].plane) != q->packed ||
-	    !(q->packed || p->byte_kernels->planar) || c[1].step != (q->packed ? 4 : 2) ||
+	    !(q->packed ? !!p->byte_kernels->pairs : p->byte_kernels->planar) ||
+	    c[1].step != (q->packed ? 4 : 2) ||
 	    (q->packed && luma->low != 2 * chroma->low))
 		return;
 	/* A difference of two sums of products needs 16 bits. */

@@ -526,6 +526,8 @@ static void copied(uint8_t *dst, const int32_t *places, const uint8_t *row, uint
 	memcpy(dst + 3 * i, &v, n < 4 ? 3 * n : 12);
 }
 
+/* Without these loops, which are large, SSE4.1 takes those of other sources. */
+#if defined(__aarch64__) || WIDE == 16
 /* Kinds of pairs. NEON has code for each; x86 takes the last three as values. */
 struct pairs_are {
 	bool packed, halved, chroma_first, moved, swapped;
@@ -607,15 +609,10 @@ static inline vs pair_value(pair_byte a, pair_byte b, int16_t weight_b, bool two
 	return two ? (vs)a * (int16_t)(128 - weight_b) + (vs)b * weight_b : (vs)a << 7;
 }
 
-#if WIDE == 8
-#define FIRST_OF_PAIRS(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define SECOND_OF_PAIRS(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
-#else
 #define FIRST_OF_PAIRS(a, b) \
 	__builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define SECOND_OF_PAIRS(a, b) \
 	__builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
-#endif
 
 static inline __attribute__((always_inline))
 void store_pairs(uint8_t *dst, vs x[3][2], uint8_t flip, struct pairs_are how)
@@ -780,4 +777,9 @@ static void pairs(uint8_t *dst, const struct byte_pairs *q, const struct byte_so
 #undef CASE
 }
 
-const struct byte_kernels KERNELS = { samples, results, direct, copied, PLANAR, pairs };
+#define PAIRS PLANAR, pairs
+#else
+#define PAIRS false, NULL
+#endif
+
+const struct byte_kernels KERNELS = { samples, results, direct, copied, PAIRS };

@@ -411,7 +411,7 @@ struct byte_kernels {
 	void (*copied)(uint8_t *dst, const int32_t *places, const uint8_t *row, uint32_t n,
 		       const uint8_t order[16], uint8_t flip);
 	bool planar;	/* the next takes planar pairs, which the others can make as fast */
-	/* The same for pairs: rows of luma and of chroma, which has one sample more behind it. */
+	/* The same for pairs, or NULL: rows of luma and of chroma, with one sample more behind it. */
 	void (*pairs)(uint8_t *dst, const struct byte_pairs *pairs, const struct byte_source from[2],
 		      uint32_t n, const struct byte_values *v);
 };

@@ -923,7 +923,7 @@ TEST(pairs)
 	for (uint32_t k = 0; k < 32; k++)
 		if (k & 16 || !(k & 8))
 			CHECK_MSG(reached_pairs[k >> 4][k >> 3 & 1][k >> 2 & 1][k >> 1 & 1][k & 1] ==
-				  (fixed && (k & 16 || fixed->planar)), "pairs %u", k);
+				  (fixed && (k & 16 ? !!fixed->pairs : fixed->planar)), "pairs %u", k);
 }
 
 /* Each layout of bit fields and of samples that share bytes. The bits between are noise. */
