@@ -69,6 +69,7 @@ static struct work works[] = {
 	CASE("bayer10-640-f32", BAYER10, HD, BOX, F32, .letterbox = true),
 	CASE("xrgb-640-u8", XRGB, HD, BOX, U8, .letterbox = true),
 	CASE("xrgb-640-f32", XRGB, HD, BOX, F32, .letterbox = true),
+	CASE("xrgb-same-u8", XRGB, BOX, BOX, U8),
 	CASE("yuyv-640-u8", YUYV, 1280, 720, BOX, U8, .letterbox = true),
 	CASE("yuyv-640-f32", YUYV, 1280, 720, BOX, F32, .letterbox = true),
 	CASE("yuyv-same-u8", YUYV, 640, 480, 640, 480, U8),

@@ -3,6 +3,7 @@
  * Bytes that become bytes, in fixed point: each component of an output row is a row of samples
  * with 7 bits after the point, scaled along both axes; then the matrix, and the results.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "prepare.h"
@@ -136,11 +137,85 @@ static void add_group(struct dlbuf_prepare *p, uint32_t first, uint32_t n)
 		add_group(p, first + i, 1);
 }
 
+/* Each output is so many quarters of a sample behind the one before it, from `low` + first on. */
+static bool is_even(const struct axis *a, int32_t quarters, int32_t first)
+{
+	const float *right = a->weights + ((a->n + 7) & ~7u);
+	int32_t low = 4 * (int32_t)a->low, last = 4 * ((int32_t)a->high - 1);
+
+	for (uint32_t i = 0; i < a->n; i++) {
+		int32_t at = low + (int32_t)i * quarters + first;
+
+		at = at < low ? low : at > last ? last : at;
+		if ((float)at != 4 * ((float)a->first[i] + (a->taps > 1 ? right[i] : 0)))
+			return false;
+	}
+	return true;
+}
+
+/* The weights of rows are so many parts of 1. */
+static bool has_parts(const struct axis *a, float parts)
+{
+	const float *right = a->weights + ((a->n + 7) & ~7u);
+
+	for (uint32_t i = 0; i < a->n && a->taps > 1; i++)
+		if (prepare_floor(right[i] * parts) != right[i] * parts)
+			return false;
+	return true;
+}
+
+static void find_copied(struct dlbuf_prepare *p)
+{
+	const struct byte_values *v = &p->byte_values;
+	const struct byte_group *g = &p->groups[0];
+	const struct component *c = p->source.components;
+	uint8_t begin = c[0].first;
+
+	p->copied = v->kind == BYTES_EACH && !v->clamps && c[0].step == 4 &&
+		p->x[0].taps == 1 && p->y[0].taps == 1 &&
+		(is_even(&p->x[0], 4, 0) || (g->count == 3 && g->load == BYTES_OF_4));
+	for (uint32_t i = 0; i < 3; i++)
+		p->copied &= v->matrix[i][i] == 1 << 13 && v->offset[i] == 1 << 4;
+	for (uint32_t i = 1; i < 3 && p->copied; i++)
+		begin = c[i].first < begin ? c[i].first : begin;
+	for (uint32_t i = 0; i < 12 && p->copied; i++) {
+		uint32_t from = v->reversed ? 2 - i % 3 : i % 3;
+
+		p->order[i] = (uint8_t)(i / 3 * 4 + c[from].first - begin);
+	}
+}
+
+static void find_pairs(struct dlbuf_prepare *p)
+{
+	const struct component *c = p->source.components;
+	const struct axis *luma = &p->x[0], *chroma = &p->x[1];
+	const struct byte_values *v = &p->byte_values;
+	struct byte_pairs *q = &p->pairs;
+
+	*q = (struct byte_pairs){ .packed = c[0].step == 2, .halved = luma->taps > 1,
+		.chroma_first = c[0].step == 2 && c[0].first, .v_first = c[2].first < c[1].first };
+	if (v->kind < BYTES_YUV || v->clamps || !p->nhwc || p->back_x || p->info.turn % 2 ||
+	    c[1].fine != 1 || c[1].plane != c[2].plane || (c[0].plane == c[1].plane) != q->packed ||
+	    !(q->packed ? !!p->byte_kernels->pairs : p->byte_kernels->planar) ||
+	    c[1].step != (q->packed ? 4 : 2) ||
+	    (q->packed && luma->low != 2 * chroma->low))
+		return;
+	/* A difference of two sums of products needs 16 bits. */
+	for (uint32_t i = 0; i < 3; i++)
+		if (abs(v->matrix[i][1]) + abs(v->matrix[i][2]) >= 1 << 15)
+			return;
+	q->moved = is_even(chroma, q->halved ? 4 : 2, q->halved ? 1 : -1);
+	q->found = (q->moved || is_even(chroma, q->halved ? 4 : 2, 0)) &&
+		is_even(luma, q->halved ? 8 : 4, q->halved ? 2 : 0) && has_parts(&p->y[1], 128) &&
+		(q->halved ? has_parts(&p->y[0], 128) : p->y[0].taps == 1);
+}
+
 bool prepare_bytes_find(struct dlbuf_prepare *p)
 {
 	const struct source *s = &p->source;
 
 	p->ngroups = 0;
+	p->pairs.found = false;
 	/* The other filters have weights below 0 and above 1. */
 	if (!p->byte_kernels || p->opts.filter > DLBUF_FILTER_TRIANGLE || s->sample != SAMPLE_U8 || s->group.words || s->packed.samples ||
 	    s->mosaic || p->store > STORE_I8 || p->opts.flags & DLBUF_PREPARE_EXACT ||
@@ -164,6 +239,10 @@ bool prepare_bytes_find(struct dlbuf_prepare *p)
 	for (int i = 0; i < 2 && p->direct; i++)
 		if (p->groups[i].load == BYTES_16 && !p->groups[i].kept)
 			p->groups[i].load = BYTES_32;
+	find_copied(p);
+	find_pairs(p);
+	for (uint32_t i = 0; i < p->ngroups && p->pairs.found; i++)
+		p->groups[i].kept = false;
 	return true;
 }
 
@@ -235,7 +314,8 @@ void prepare_bytes_fill(struct dlbuf_prepare *p)
 }
 
 /* Finds the rows of a plane that a group needs for output row y. */
-static struct byte_source find_rows(const struct dlbuf_prepare *p, const struct band *b,
+static inline __attribute__((always_inline))
+struct byte_source find_rows(const struct dlbuf_prepare *p, const struct band *b,
 				    const struct byte_group *g, const void *data, int64_t pitch, uint32_t y,
 				    int64_t *row)
 {
@@ -278,6 +358,55 @@ static void keep_rows(const struct dlbuf_prepare *p, const struct band *b, const
 	}
 }
 
+/*
+ * A row of pixels of pairs. The last sample of chroma is repeated behind it, in rows that are the
+ * band's.
+ */
+static void pairs_row(const struct dlbuf_prepare *p, const struct band *b,
+		      const void *const planes[], const int64_t pitches[], uint32_t y, uint8_t *dst)
+{
+	const struct byte_pairs *q = &p->pairs;
+	size_t each = q->packed ? 4 : 2, at = (p->x[1].high - p->x[1].low) * each;
+	/* Luma that is whole vectors is read once, in order. */
+	bool whole = !q->packed && !q->halved && p->width % 32 == 0;
+	struct byte_source from[2] = { { .weight_b = 0 } };
+	int64_t row;
+
+	for (int i = q->packed || whole; i < 2; i++) {
+		const struct byte_group *g = &p->groups[i];
+
+		from[i] = find_rows(p, b, g, planes[g->plane], pitches[g->plane], y, &row);
+	}
+	for (int i = 0; i < 2; i++) {
+		uint8_t *last = (uint8_t *)(uintptr_t)(i ? from[1].b : from[1].a) + at;
+
+		memcpy(last, last - each, each);
+	}
+	if (q->packed)
+		from[0] = from[1];
+	if (whole)
+		from[0].a = (const uint8_t *)planes[p->groups[0].plane] +
+			p->y[0].first[y] * pitches[p->groups[0].plane] +
+			p->rings[p->groups[0].plane].begin;
+	p->byte_kernels->pairs(dst, q, from, p->width, &p->byte_values);
+}
+
+static void copied_row(const struct dlbuf_prepare *p, const struct band *b,
+		       const void *const planes[], const int64_t pitches[], uint32_t y,
+		       uint8_t *dst)
+{
+	const struct byte_group *g = &p->groups[0];
+	const int32_t *places = g->load == BYTES_OF_4 ? g->places : NULL;
+	int64_t row = p->y[0].first[y], pitch = pitches[g->plane];
+	const uint8_t *from = (const uint8_t *)planes[g->plane] + row * pitch;
+
+	from += p->rings[g->plane].begin;
+	/* Words are read in order, the last four as one vector. */
+	if (places || p->width < 4 || p->rings[g->plane].begin % 4)
+		from = prepare_fetch(p, b, g->plane, planes[g->plane], pitch, row, row);
+	p->byte_kernels->copied(dst, places, from, p->width, p->order, p->byte_values.flip);
+}
+
 void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		       const void *const planes[], const int64_t pitches[], uint32_t y, uint8_t *dst,
 		       int64_t along, int64_t channel)
@@ -288,6 +417,14 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 	struct byte_row in[3] = { { .weight_b = 0 } };
 	uint8_t *to[3];
 
+	if (pixels && p->pairs.found) {
+		pairs_row(p, b, planes, pitches, y, dst);
+		return;
+	}
+	if (pixels && p->copied) {
+		copied_row(p, b, planes, pitches, y, dst);
+		return;
+	}
 	for (uint32_t i = 0; i < p->ngroups; i++) {
 		const struct byte_group *g = &p->groups[i];
 		const void *data = planes[g->plane];

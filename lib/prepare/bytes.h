@@ -22,6 +22,7 @@ typedef __m128i vx;
 typedef uint8_t vb __attribute__((vector_size(16), aligned(1)));
 typedef int16_t vs __attribute__((vector_size(WIDE * 2), aligned(2)));
 typedef uint8_t vt __attribute__((vector_size(WIDE * 2), aligned(1)));
+typedef uint16_t vu __attribute__((vector_size(WIDE * 2), aligned(2)));
 
 /*
  * MULTIPLY(a, b) is (a * b + 2^14) >> 15. LEFTS and RIGHTS are the first and the last 8 of each 16
@@ -37,6 +38,7 @@ typedef uint8_t vt __attribute__((vector_size(WIDE * 2), aligned(1)));
 #define AT_MOST(a, b) ((vs)vminq_s16((int16x8_t)(a), (int16x8_t)(b)))
 /* Vectors of results that are stored at once. */
 #define STEP 2
+#define FOUND(v, at) ((vb)vqtbl1q_u8((uint8x16_t)(v), (uint8x16_t)(at)))
 #define EACH_STEP(f) f(0) f(1)
 #define RESULTS(x, flip) veorq_u8(vqshrun_high_n_s16(vqshrun_n_s16((int16x8_t)(x)[0], 5), \
 						     (int16x8_t)(x)[1], 5), vdupq_n_u8(flip))
@@ -46,7 +48,8 @@ static inline void store_row(uint8_t *dst, const vs x[STEP], uint8_t flip)
 	vst1q_u8(dst, RESULTS(x, flip));
 }
 
-static inline void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP], const vs z[STEP],
+static inline __attribute__((always_inline))
+void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP], const vs z[STEP],
 				uint8_t flip)
 {
 	uint8x16x3_t v;
@@ -56,6 +59,7 @@ static inline void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP]
 	v.val[2] = RESULTS(z, flip);
 	vst3q_u8(dst, v);
 }
+
 #else
 #define MULTIPLY(a, b) ((vs)X86(mulhrs_epi16)((vx)(a), (vx)(b)))
 #define LEFTS(t) ((vs)X86(srli_epi16)(X86(unpacklo_epi8)((vx){ 0 }, (vx)(t)), 1))
@@ -64,6 +68,7 @@ static inline void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP]
 #define AT_LEAST(a, b) ((vs)X86(max_epi16)((vx)(a), (vx)(b)))
 #define AT_MOST(a, b) ((vs)X86(min_epi16)((vx)(a), (vx)(b)))
 #define STEP 1
+#define FOUND(v, at) ((vb)_mm_shuffle_epi8((__m128i)(v), (__m128i)(at)))
 #define EACH_STEP(f) f(0)
 /* The results x and y: 8 of x, then 8 of y, in each 16 bytes. */
 #define RESULTS(x, y, flip) \
@@ -78,17 +83,18 @@ static inline void store_row(uint8_t *dst, const vs x[STEP], uint8_t flip)
 		memcpy(dst + 8, (char *)&v + 16, 8);
 }
 
-static inline void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP], const vs z[STEP],
+#define BOTH(...) { __VA_ARGS__, __VA_ARGS__ }
+
+static inline __attribute__((always_inline))
+void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP], const vs z[STEP],
 				uint8_t flip)
 {
-#define BOTH(...) { __VA_ARGS__, __VA_ARGS__ }
 	static const uint8_t tables[4][32] = {
 		BOTH(0, 8, 128, 1, 9, 128, 2, 10, 128, 3, 11, 128, 4, 12, 128, 5),
 		BOTH(128, 128, 0, 128, 128, 1, 128, 128, 2, 128, 128, 3, 128, 128, 4, 128),
 		BOTH(13, 128, 6, 14, 128, 7, 15, 128, 0, 0, 0, 0, 0, 0, 0, 0),
 		BOTH(128, 5, 128, 128, 6, 128, 128, 7, 0, 0, 0, 0, 0, 0, 0, 0),
 	};
-#undef BOTH
 	vt xy = RESULTS(x, y, flip), zz = RESULTS(z, z, flip), parts[2];
 
 	for (int i = 0; i < 2; i++)
@@ -486,4 +492,294 @@ static void direct(uint8_t *dst, const struct byte_group g[2], const struct byte
 #undef CASES
 }
 
-const struct byte_kernels KERNELS = { samples, results, direct };
+static inline __attribute__((always_inline))
+vb four_pixels(const int32_t *places, const uint8_t *row, size_t i, vb order, uint8_t flip)
+{
+	vb v = places ? unit_bytes(row, places + i, 4, 0) : *(const vb *)(row + 4 * i);
+
+	return FOUND(v, order) ^ flip;
+}
+
+static void copied(uint8_t *dst, const int32_t *places, const uint8_t *row, uint32_t n,
+		   const uint8_t order[16], uint8_t flip)
+{
+	const vb how = *(const vb *)order;
+	size_t i = 0;
+	vb v;
+
+	/* Each 4 pixels have 4 bytes more, in the place of the next. */
+#define SIXTEEN(from)									\
+	for (; i + 18 <= n; i += 16)							\
+		for (size_t k = i; k < i + 16; k += 4)					\
+			*(vb *)(dst + 3 * k) = four_pixels(from, row, k, how, flip);
+	if (places)
+		SIXTEEN(places)
+	else
+		SIXTEEN(NULL)
+#undef SIXTEEN
+	for (; i + 4 < n; i += 4) {
+		v = four_pixels(places, row, i, how, flip);
+		memcpy(dst + 3 * i, &v, 12);
+	}
+	i = n < 4 ? 0 : n - 4;
+	v = four_pixels(places, row, i, how, flip);
+	memcpy(dst + 3 * i, &v, n < 4 ? 3 * n : 12);
+}
+
+/* Without these loops, which are large, SSE4.1 takes those of other sources. */
+#if defined(__aarch64__) || WIDE == 16
+/* Kinds of pairs. NEON has code for each; x86 takes the last three as values. */
+struct pairs_are {
+	bool packed, halved, chroma_first, moved, swapped;
+};
+
+/*
+ * pair_bytes() finds those of WIDE pairs: two of luma or of chroma, or with `packed` luma's and
+ * then chroma's. pair_value() is times 2^7, of two rows or of one. towards() is so many quarters
+ * of the way from a to b.
+ */
+#ifdef __aarch64__
+#define SWAPS_AT_LAST true
+#define PLANAR true
+typedef uint8x8_t pair_byte;
+
+static inline void pair_bytes(pair_byte out[], const uint8_t *row, struct pairs_are how)
+{
+	if (how.packed) {
+		uint8x8x4_t v = vld4_u8(row);
+
+		for (int i = 0; i < 4; i++)
+			out[(i & 1) == how.chroma_first ? i / 2 : 2 + i / 2] = v.val[i];
+	} else {
+		uint8x8x2_t v = vld2_u8(row);
+
+		out[0] = v.val[0];
+		out[1] = v.val[1];
+	}
+}
+
+static inline vs pair_value(pair_byte a, pair_byte b, int16_t weight_b, bool two)
+{
+	return two ? (vs)vmlal_u8(vmull_u8(a, vdup_n_u8((uint8_t)(128 - weight_b))), b,
+				  vdup_n_u8((uint8_t)weight_b)) : (vs)vshll_n_u8(a, 7);
+}
+
+/* x has even and odd outputs, or with `halved` one vector behind the other. */
+static inline __attribute__((always_inline))
+void store_pairs(uint8_t *dst, vs x[3][2], uint8_t flip, struct pairs_are how)
+{
+	const uint8x16_t order = { 0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15 };
+	uint8x16x3_t v;
+
+	for (int c = 0; c < 3; c++) {
+		v.val[c] = RESULTS(x[how.swapped ? 2 - c : c], flip);
+		if (!how.halved)
+			v.val[c] = vqtbl1q_u8(v.val[c], order);
+	}
+	vst3q_u8(dst, v);
+}
+
+static inline vs towards(vs a, vs b, int quarters)
+{
+	return !quarters ? a : quarters == 2 ? (vs)vrhaddq_s16((int16x8_t)a, (int16x8_t)b) :
+		(vs)vrsraq_n_s16((int16x8_t)a, (int16x8_t)(b - a), 2);
+}
+#else
+#define SWAPS_AT_LAST false
+#define PLANAR false
+typedef vt pair_byte;
+
+static inline void pair_bytes(pair_byte out[], const uint8_t *row, struct pairs_are how)
+{
+#define EVERY(n)								\
+	BOTH(0, 128, n, 128, 2 * n, 128, 3 * n, 128, 4 * n, 128, 5 * n, 128, 6 * n, 128, 7 * n, 128)
+	static const uint8_t tables[2][32] = { EVERY(2), EVERY(4) };
+#undef EVERY
+	const uint8_t luma = how.chroma_first, first = !luma + 2 * how.swapped;
+	const uint8_t moves[2][4] = { { how.swapped, !how.swapped },
+				      { luma, luma + 2, first, first ^ 2 } };
+	const int32_t at[9] = { 0, how.packed ? 32 : 16 };
+
+	find_bytes(out, row, at, how.packed ? BYTES_32 : BYTES_16, *(const vt *)tables[how.packed],
+		   moves[how.packed], how.packed ? 4 : 2);
+}
+
+static inline vs pair_value(pair_byte a, pair_byte b, int16_t weight_b, bool two)
+{
+	return two ? (vs)a * (int16_t)(128 - weight_b) + (vs)b * weight_b : (vs)a << 7;
+}
+
+#define FIRST_OF_PAIRS(a, b) \
+	__builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define SECOND_OF_PAIRS(a, b) \
+	__builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+
+static inline __attribute__((always_inline))
+void store_pairs(uint8_t *dst, vs x[3][2], uint8_t flip, struct pairs_are how)
+{
+	vs part[3];
+
+	for (int i = 0; i < (how.halved ? 1 : 2); i++) {
+		for (int c = 0; c < 3; c++)
+			part[c] = how.halved ? x[c][0] : i ? SECOND_OF_PAIRS(x[c][0], x[c][1]) :
+				FIRST_OF_PAIRS(x[c][0], x[c][1]);
+		store_pixels(dst + 3 * WIDE * i, &part[0], &part[1], &part[2], flip);
+	}
+}
+
+static inline vs towards(vs a, vs b, int quarters)
+{
+	return between_two(a, b, (vs){ 0 } + (int16_t)(quarters << 13));
+}
+#endif
+
+#if WIDE == 8
+#define BEHIND(a, b) __builtin_shufflevector(a, b, 1, 2, 3, 4, 5, 6, 7, 8)
+#define BEFORE(a, b) __builtin_shufflevector(a, b, 7, 8, 9, 10, 11, 12, 13, 14)
+#else
+#define BEHIND(a, b) \
+	__builtin_shufflevector(a, b, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16)
+#define BEFORE(a, b)								\
+	__builtin_shufflevector(a, b, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, \
+				30)
+#endif
+
+/* Rows of pairs, and what is constant for them. */
+struct pairs_from {
+	struct byte_source luma, chroma;
+	int16_t weights[2], gain, terms[4], offset[3];
+};
+
+/* The parts of luma at pairs k.. */
+static inline __attribute__((always_inline))
+void luma_of(vs out[2], const pair_byte a[], const pair_byte b[], const struct pairs_from *f,
+	     struct pairs_are how)
+{
+	for (int i = 0; i < 2; i++)
+		out[i] = pair_value(a[i], b[i], f->weights[0], how.halved);
+	if (how.halved)
+		out[0] = (vs)((vu)(out[0] + out[1]) >> 1);
+	for (int i = 0; i < 2; i++)
+		out[i] = MULTIPLY(out[i], (vs){ 0 } + f->gain);
+}
+
+/* Chroma's part of each channel with its offset at pairs k.., and with `packed` luma's parts. */
+static inline __attribute__((always_inline))
+void chroma_at(vs out[3], vs luma[2], size_t k, const struct pairs_from *f, struct pairs_are how)
+{
+	const bool two = how.halved || !how.packed;
+	const int at = how.packed ? 2 : 0;
+	pair_byte a[4], b[4];
+	vs x[2];
+
+	k *= how.packed ? 4 : 2;
+	pair_bytes(a, f->chroma.a + k, how);
+	if (two)
+		pair_bytes(b, f->chroma.b + k, how);
+	for (int i = 0; i < 2; i++)
+		x[i] = pair_value(a[at + i], b[at + i], f->weights[1], two);
+	out[0] = MULTIPLY(x[0], (vs){ 0 } + f->terms[0]) + f->offset[0];
+	out[1] = MULTIPLY(x[0], (vs){ 0 } + f->terms[1]) +
+		MULTIPLY(x[1], (vs){ 0 } + f->terms[2]) + f->offset[1];
+	out[2] = MULTIPLY(x[1], (vs){ 0 } + f->terms[3]) + f->offset[2];
+	if (how.packed)
+		luma_of(luma, a, b, f, how);
+}
+
+static inline __attribute__((always_inline))
+void pairs_of(uint8_t *dst, size_t n, const struct pairs_from *from, uint8_t flip,
+	      struct pairs_are how)
+{
+	/* A copy, which no store to a row can change. */
+	const struct pairs_from f = *from;
+	const struct pairs_are plain = { .packed = how.packed, .halved = how.halved };
+	const size_t at_once = how.halved ? AT_ONCE : 2 * WIDE;
+	uint8_t last[6 * AT_ONCE];
+	vs now[3], next[3], before[3], y[2] = { { 0 } }, ahead[2] = { { 0 } };
+	pair_byte a[2], b[2];
+	size_t k = 0;
+
+	chroma_at(now, ahead, 0, &f, how);
+	for (int c = 0; c < 3; c++)
+		before[c] = (vs){ 0 } + now[c][0];
+	for (size_t i = 0; i < n; i += at_once) {
+		uint8_t *to = i + at_once <= n ? dst + 3 * i : last;
+		vs out[3][2];
+
+		for (int j = 0; j < (how.halved ? STEP : 1); j++) {
+			if (how.packed) {
+				y[0] = ahead[0];
+				y[1] = ahead[1];
+			} else {
+				pair_bytes(a, f.luma.a + 2 * k, plain);
+				if (how.halved)
+					pair_bytes(b, f.luma.b + 2 * k, plain);
+				luma_of(y, a, b, &f, how);
+			}
+			k += WIDE;
+			chroma_at(next, ahead, k, &f, how);
+			for (int c = 0; c < 3; c++) {
+				vs behind = BEHIND(now[c], next[c]);
+				vs side = how.halved ? behind : BEFORE(before[c], now[c]);
+
+				out[c][j] = y[0] + towards(now[c], side, how.moved);
+				if (!how.halved)
+					out[c][1] = y[1] + towards(now[c], behind, 2 - how.moved);
+				before[c] = now[c];
+				now[c] = next[c];
+			}
+		}
+		store_pairs(to, out, flip, how);
+	}
+	if (n % at_once)
+		memcpy(dst + n / at_once * at_once * 3, last, n % at_once * 3);
+}
+
+static void pairs(uint8_t *dst, const struct byte_pairs *q, const struct byte_source from[2],
+		  uint32_t n, const struct byte_values *v)
+{
+	/* Swapped: the first of chroma in memory is not of the first channel. */
+	const bool yuv = v->kind == BYTES_YUV, swapped = yuv != q->v_first;
+	const bool back = SWAPS_AT_LAST && swapped;
+	const int begin = back ? 2 : 0, end = 2 - begin, one = yuv == back ? 1 : 2;
+	const struct pairs_from f = {
+		.luma = from[0], .chroma = from[1], .gain = v->matrix[1][0],
+		.weights = { (int16_t)(from[0].weight_b >> 8), (int16_t)(from[1].weight_b >> 8) },
+		.terms = { v->matrix[begin][one], v->matrix[1][one], v->matrix[1][3 - one],
+			   v->matrix[end][3 - one] },
+		.offset = { v->offset[begin], v->offset[1], v->offset[end] } };
+
+#define CASE(...) pairs_of(dst, n, &f, v->flip, (struct pairs_are){ __VA_ARGS__ })
+#ifdef __aarch64__
+#define CASES(in_one, half, first)							\
+	if (q->packed == in_one && q->halved == half && q->chroma_first == first) {	\
+		if (q->moved && swapped)						\
+			CASE(in_one, half, first, true, true);				\
+		else if (q->moved)							\
+			CASE(in_one, half, first, true, false);				\
+		else if (swapped)							\
+			CASE(in_one, half, first, false, true);				\
+		else									\
+			CASE(in_one, half, first, false, false);			\
+	}
+	CASES(false, false, false)
+	CASES(false, true, false)
+	CASES(true, false, true)
+	CASES(true, true, true)
+#else
+#define CASES(in_one, half, first)							\
+	if (q->packed == in_one && q->halved == half)					\
+		CASE(in_one, half, q->chroma_first, q->moved, swapped);
+#endif
+	CASES(true, false, false)
+	CASES(true, true, false)
+#undef CASES
+#undef CASE
+}
+
+#define PAIRS PLANAR, pairs
+#else
+#define PAIRS false, NULL
+#endif
+
+const struct byte_kernels KERNELS = { samples, results, direct, copied, PAIRS };

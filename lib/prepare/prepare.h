@@ -159,6 +159,18 @@ struct byte_values {
 	uint8_t flip;		/* 128: results are signed */
 };
 
+/*
+ * A plan where each sample of chroma has two pixels, and the tensor has both, or with `halved`
+ * their mean. Chroma is at the first output, or with `moved` a quarter of a sample beside it.
+ */
+struct byte_pairs {
+	bool found;
+	bool packed;		/* luma and chroma are in one plane */
+	bool chroma_first;	/* and chroma is before luma */
+	bool v_first;		/* V is before U */
+	bool halved, moved;
+};
+
 struct byte_kernels;
 struct prepare_kernels;
 struct prepare_threads;
@@ -221,6 +233,9 @@ struct dlbuf_prepare {
 	struct byte_group groups[3];
 	uint32_t ngroups;
 	bool direct;
+	bool copied;			/* pixels are three bytes of words of 4, as they are */
+	uint8_t order[16];		/* of 4 pixels: which bytes of 4 words they are */
+	struct byte_pairs pairs;
 	struct byte_values byte_values;
 	struct band *bands;
 	uint32_t nbands;
@@ -392,6 +407,13 @@ struct byte_kernels {
 	 */
 	void (*direct)(uint8_t *dst, const struct byte_group g[2], const struct byte_source from[2],
 		       const struct byte_row kept[2], uint32_t n, const struct byte_values *v);
+	/* Pixels that are copied: the words are at places, or with NULL one behind the other. */
+	void (*copied)(uint8_t *dst, const int32_t *places, const uint8_t *row, uint32_t n,
+		       const uint8_t order[16], uint8_t flip);
+	bool planar;	/* the next takes planar pairs, which the others can make as fast */
+	/* The same for pairs, or NULL: rows of luma and of chroma, with one sample more behind it. */
+	void (*pairs)(uint8_t *dst, const struct byte_pairs *pairs, const struct byte_source from[2],
+		      uint32_t n, const struct byte_values *v);
 };
 
 /* rows.c: the values of a plane's row, in the place of one before `oldest` if it is not there. */

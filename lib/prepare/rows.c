@@ -698,10 +698,10 @@ struct work {
 	const struct image *image;
 };
 
-/* Where an output row of the scaled picture begins in the tensor, and its steps. */
+/* Where an output row of the scaled picture begins in the tensor, and its steps in elements. */
 struct row_at {
 	char *data;
-	int64_t along;
+	int64_t along, across;
 };
 
 static struct row_at row_at(const struct dlbuf_prepare *p, const struct image *image, uint32_t y)
@@ -716,7 +716,7 @@ static struct row_at row_at(const struct dlbuf_prepare *p, const struct image *i
 	int64_t at = (x0 + (p->back_x ? w - 1 : 0)) * st->x + (y0 + (p->back_y ? h - 1 : 0)) * st->y +
 		y * across;
 
-	return (struct row_at){ image->data + at * store_bytes(p->store), odd ? sy : sx };
+	return (struct row_at){ image->data + at * store_bytes(p->store), odd ? sy : sx, across };
 }
 
 /* Row j of `in` becomes output row y of the tensor. */
@@ -751,7 +751,8 @@ static void band_run(const void *data, uint32_t index)
 	bool odd = p->info.turn % 2;
 	uint32_t w = odd ? p->height : p->width, h = odd ? p->width : p->height;
 	uint32_t x0 = p->info.left > 0 ? p->info.left : 0, y0 = p->info.top > 0 ? p->info.top : 0;
-	uint32_t end = band_begin(p, b + 1, p->height);
+	uint32_t begin = band_begin(p, b, p->height), end = band_begin(p, b + 1, p->height);
+	struct row_at to = row_at(p, image, begin);
 
 	for (uint32_t i = 0; i < p->source.nplanes; i++)
 		for (uint32_t j = 0; j < p->rings[i].slots; j++)
@@ -766,13 +767,10 @@ static void band_run(const void *data, uint32_t index)
 	fill(p, b, image, 0, y0 + h, p->info.width, p->info.height - y0 - h);
 	fill(p, b, image, 0, y0, x0, h);
 	fill(p, b, image, x0 + w, y0, p->info.width - x0 - w, h);
-	for (uint32_t y = band_begin(p, b, p->height); y < end && p->ngroups; y++) {
-		struct row_at to = row_at(p, image, y);
-
+	for (uint32_t y = begin; y < end && p->ngroups; y++, to.data += to.across)
 		prepare_bytes_row(p, b, work->planes, work->pitches, y, (uint8_t *)to.data, to.along,
 				  image->steps.channel);
-	}
-	for (uint32_t y = band_begin(p, b, p->height), n; y < end && !p->ngroups; y += n) {
+	for (uint32_t y = begin, n; y < end && !p->ngroups; y += n) {
 		n = end - y < p->block ? end - y : p->block;
 		for (uint32_t i = 0; i < p->source.nplanes; i++) {
 			if (!p->rings[i].slots)

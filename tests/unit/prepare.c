@@ -58,6 +58,7 @@ static const struct layout layouts[] = {
 	{ "AYUV", CC('A','Y','U','V'), DRM, 8, 0, 8, 1, 1, true, { { 0, 2, 4 }, { 0, 1, 4 }, { 0, 0, 4 } }, { 4 }, 0 },
 	{ "BGR888", CC('B','G','2','4'), DRM, 8, 0, 8, 1, 1, false, { { 0, 0, 3 }, { 0, 1, 3 }, { 0, 2, 3 } }, { 3 }, 0 },
 	{ "XRGB8888", CC('X','R','2','4'), DRM, 8, 0, 8, 1, 1, false, { { 0, 2, 4 }, { 0, 1, 4 }, { 0, 0, 4 } }, { 4 }, 0 },
+	{ "RGBX8888", CC('R','X','2','4'), DRM, 8, 0, 8, 1, 1, false, { { 0, 3, 4 }, { 0, 2, 4 }, { 0, 1, 4 } }, { 4 }, 0 },
 	{ "RGB161616", CC('R','G','4','8'), DRM, 16, 0, 16, 1, 1, false, { { 0, 2, 3 }, { 0, 1, 3 }, { 0, 0, 3 } }, { 3 }, 0 },
 	{ "XBGR16161616", CC('X','B','4','8'), DRM, 16, 0, 16, 1, 1, false, { { 0, 0, 4 }, { 0, 1, 4 }, { 0, 2, 4 } }, { 4 }, 0 },
 	{ "Y412", CC('Y','4','1','2'), DRM, 12, 4, 16, 1, 1, true, { { 0, 1, 4 }, { 0, 0, 4 }, { 0, 2, 4 } }, { 4 }, 0 },
@@ -715,15 +716,23 @@ static int compare_crops(const struct run *r, const struct scene *s,
 
 /* The cases of bytes.h that a plan in fixed point has run. */
 static bool reached_load[BYTES_IN_ORDER + 1][4], reached_kind[BYTES_BGR_OF_YUV + 1][2], reached_direct[2];
+static bool reached_pairs[2][2][2][2][2], reached_copied[2];
 
 static void reach(const struct dlbuf_prepare *p)
 {
+	const struct byte_pairs *q = &p->pairs;
+
 	for (uint32_t i = 0; i < p->ngroups; i++)
 		reached_load[p->groups[i].load][p->groups[i].count] = true;
 	if (p->ngroups)
 		reached_kind[p->byte_values.kind][p->nhwc && p->nout == 3] = true;
 	if (p->ngroups && p->direct)
 		reached_direct[p->groups[1].kept] = true;
+	if (p->ngroups && p->copied)
+		reached_copied[p->groups[0].load == BYTES_OF_4] = true;
+	if (p->ngroups && q->found)
+		reached_pairs[q->packed][q->chroma_first][q->halved][q->moved]
+			     [q->v_first == (p->byte_values.kind == BYTES_YUV)] = true;
 }
 
 /* The loops for bytes that a processor without AVX2 has. */
@@ -880,6 +889,44 @@ TEST(bytes)
 		for (int pixels = 0; pixels < 2; pixels++)
 			CHECK_MSG(reached_kind[kind][pixels] == !!fixed, "kind %d, pixels %d", kind, pixels);
 	CHECK_EQ(reached_direct[0] + reached_direct[1], fixed ? 2 : 0);
+	CHECK_EQ(reached_copied[0] + reached_copied[1], fixed ? 2 : 0);
+}
+
+/*
+ * Each width: two pixels for each sample of chroma, and words of 4 bytes, at the size of the frame
+ * and at half of it.
+ */
+TEST(pairs)
+{
+	const struct byte_kernels *fixed;
+	double worst = 0;
+
+	prepare_choose(&fixed);
+	for (uint32_t i = 0; fixed && i < ARRAY_SIZE(layouts) * 2 * 100; i++) {
+		uint32_t w = i % 100 + 1, half = i / 100 % 2, n = i / 200 + w;
+		struct run r = { &layouts[i / 200], half ? 2 * w : w, half ? 8 : 5, {
+			.size = sizeof(r.o), .width = w, .height = half ? 4 - (n % 7 == 0) : 5,
+			.dtype = types[1 + n % 5 / 4], .channels = n % 2 ? DLBUF_CHANNELS_BGR : 0, .flags = DLBUF_PREPARE_NHWC,
+			.colour.chroma_site = n / 2 % 4 }, true };
+
+		r.o.zero_point = r.o.dtype.code == kDLInt ? -128 : 0;
+		/* A part, which begins with the second sample of chroma. */
+		if (n % 3 == 0 && w > 8) {
+			r.o.crop_x = 2;
+			r.o.crop_width = r.w - 6;
+			r.o.crop_height = r.h;
+			r.o.width = half ? w - 3 : w - 6;
+		}
+		state = i;
+		if (half && r.l->at[0].step == 4)
+			r.o.filter = DLBUF_FILTER_NEAREST;
+		if ((r.l->hsub == 2 || r.l->at[0].step == 4) && r.l->bits == 8)
+			CHECK(!compare(&r, &worst));
+	}
+	for (uint32_t k = 0; k < 32; k++)
+		if (k & 16 || !(k & 8))
+			CHECK_MSG(reached_pairs[k >> 4][k >> 3 & 1][k >> 2 & 1][k >> 1 & 1][k & 1] ==
+				  (fixed && (k & 16 ? !!fixed->pairs : fixed->planar)), "pairs %u", k);
 }
 
 /* Each layout of bit fields and of samples that share bytes. The bits between are noise. */
@@ -980,15 +1027,17 @@ TEST(planes_between_pages)
 	for (uint32_t i = 0; i < ARRAY_SIZE(layouts) * 200 * 2; i++) {
 		const struct layout *l = &layouts[i / 2 / 200];
 		uint32_t w = i / 2 % 200 + 1, C = w % 3 ? 3 : 1, way = i / 2 / 200 + w / 3;
-		bool end = i & 1, plain = way & 1, nhwc = w / 5 & 1;
+		bool end = i & 1, plain = way & 1, nhwc = w / 2 & 1;
 		DLDataType t = types[w % 5];
-		struct dlbuf_prepare_opts o = { .size = sizeof(o), .height = 3, .dtype = t,
+		uint32_t H = w / 4 % 2 ? 3 : 4;
+		struct dlbuf_prepare_opts o = { .size = sizeof(o), .height = H, .dtype = t,
 			.width = w / 7 % 2 ? w : w * 2 / 3 + 1,
 			.filter = way & 2 ? DLBUF_FILTER_BILINEAR : w % 6,
 			.flags = nhwc ? DLBUF_PREPARE_NHWC : 0,
-			.channels = C == 1 ? DLBUF_CHANNELS_GREY : 0 };
-		uint32_t W = o.width, bytes = C * W * 3 * (t.bits / 8);
-		int64_t shape[3] = { nhwc ? 3 : C, nhwc ? W : 3, nhwc ? C : W };
+			.channels = C == 1 ? DLBUF_CHANNELS_GREY : 0,
+			.zero_point = t.code == kDLInt ? -128 : 0 };
+		uint32_t W = o.width, bytes = C * W * H * (t.bits / 8);
+		int64_t shape[3] = { nhwc ? H : C, nhwc ? W : H, nhwc ? C : W };
 		DLManagedTensorVersioned out = {
 			.version = { DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION },
 			.deleter = ignore,
