@@ -711,6 +711,9 @@ static int compare_crops(const struct run *r, const struct scene *s,
 	return wrong;
 }
 
+/* Sums of so many rows, or of more, that plans have computed of rows scaled along x. */
+static bool reached_sum[10];
+
 /* The cases of bytes.h that a plan in fixed point has run. */
 static bool reached_load[BYTES_IN_ORDER + 1][4], reached_kind[BYTES_BGR_OF_YUV + 1][2], reached_direct[2];
 
@@ -722,6 +725,17 @@ static void reach(const struct dlbuf_prepare *p)
 		reached_kind[p->byte_values.kind][p->nhwc && p->nout == 3] = true;
 	if (p->ngroups && p->direct)
 		reached_direct[p->groups[1].kept] = true;
+	for (uint32_t i = 0; i < p->source.nplanes; i++) {
+		const struct axis *y = &p->y[p->rings[i].axis];
+
+		for (uint32_t j = 0; j < y->n && p->rings[i].scaled; j++) {
+			uint32_t rows = 0;
+
+			for (uint32_t k = 0; k < y->taps; k++)
+				rows += y->weights[k * ((y->n + 7) & ~7u) + j] != 0;
+			reached_sum[rows < 9 ? rows : 9] = true;
+		}
+	}
 }
 
 /* The loops for bytes that a processor without AVX2 has. */
@@ -821,6 +835,8 @@ TEST(formats_and_filters)
 			}
 		}
 	}
+	for (int n = 1; n < 10; n++)
+		CHECK_MSG(reached_sum[n], "sums of %d rows", n);
 	ktap_note(NULL, 0, "largest error of float32: %.1e of full scale; of bytes in fixed point: %.3f", worst,
 		  worst_of_bytes);
 }
