@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Bytes that become bytes, in fixed point: each component of an output row is a row of samples
- * with 7 bits after the point, scaled along both axes; then the matrix, and the results.
+ * with 7 bits after the point, scaled along both axes; then the matrix, and the results. Where
+ * samples need no more bits, other types are made of the same rows, by a matrix in floats.
  */
 #include <string.h>
 
@@ -136,15 +137,37 @@ static void add_group(struct dlbuf_prepare *p, uint32_t first, uint32_t n)
 		add_group(p, first + i, 1);
 }
 
+/* The bits after the point that the weights of two samples need; 8: more than 7. */
+static int bits_of(const struct axis *a)
+{
+	const float *second = a->weights + ((a->n + 7) & ~7u);
+	int bits = 0;
+
+	for (uint32_t i = 0; i < a->n && a->taps == 2; i++)
+		while (bits < 8 && prepare_floor(second[i] * (1 << bits)) != second[i] * (1 << bits))
+			bits++;
+	return bits;
+}
+
+/* No sample has to be rounded. */
+static bool is_whole(const struct dlbuf_prepare *p)
+{
+	for (uint32_t i = 0; i < (p->source.ncomponents > 1 ? 2 : 1); i++)
+		if (bits_of(&p->x[i]) + bits_of(&p->y[i]) > 7)
+			return false;
+	return true;
+}
+
 bool prepare_bytes_find(struct dlbuf_prepare *p)
 {
 	const struct source *s = &p->source;
 
 	p->ngroups = 0;
+	p->in_floats = p->store > STORE_I8 || p->opts.flags & DLBUF_PREPARE_EXACT ||
+		!find_values(p, &p->byte_values);
 	/* The other filters have weights below 0 and above 1. */
 	if (!p->byte_kernels || p->opts.filter > DLBUF_FILTER_TRIANGLE || s->sample != SAMPLE_U8 || s->group.words || s->packed.samples ||
-	    s->mosaic || p->store > STORE_I8 || p->opts.flags & DLBUF_PREPARE_EXACT ||
-	    !find_values(p, &p->byte_values))
+	    s->mosaic || (p->in_floats && !is_whole(p)))
 		return false;
 	for (uint32_t i = 0; i < s->ncomponents; i++)
 		if (p->x[s->components[i].fine].taps > 2 || p->y[s->components[i].fine].taps > 2)
@@ -157,7 +180,7 @@ bool prepare_bytes_find(struct dlbuf_prepare *p)
 				break;
 		add_group(p, i, n);
 	}
-	p->direct = p->ngroups == 2 && p->byte_values.kind >= BYTES_YUV && p->groups[1].count == 2 &&
+	p->direct = p->ngroups == 2 && !p->in_floats && p->byte_values.kind >= BYTES_YUV && p->groups[1].count == 2 &&
 		!p->groups[0].kept && (p->groups[0].load <= BYTES_32 ||
 				       (p->groups[0].load == BYTES_IN_ORDER && p->groups[1].kept)) &&
 		(p->groups[1].load <= BYTES_32 || p->groups[1].kept);
@@ -214,11 +237,13 @@ void prepare_bytes_fill(struct dlbuf_prepare *p)
 		for (uint32_t i = 0; i < padded(p); i++) {
 			/* Beyond the last output: the last one. */
 			uint32_t of = i < p->width ? i : p->width - 1, window = i & ~7u;
-			int32_t at = x->first[of] * c->step + g->begin - begin;
+			/* The second sample alone is a first one. */
+			bool second_alone = taps && x->weights[second + of] == 1;
+			int32_t at = (x->first[of] + second_alone) * c->step + g->begin - begin;
 			uint8_t *lookups = g->lookups + i / 8 * 16;
 
 			if (taps)
-				g->weights[i] = weight_of(x->weights[second + of]);
+				g->weights[i] = second_alone ? 0 : weight_of(x->weights[second + of]);
 			if (g->load < BYTES_OF_2) {
 				if (i == window)
 					g->places[i / 8] = at;
@@ -280,7 +305,7 @@ static void keep_rows(const struct dlbuf_prepare *p, const struct band *b, const
 
 void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		       const void *const planes[], const int64_t pitches[], uint32_t y, uint8_t *dst,
-		       int64_t along, int64_t channel)
+		       int64_t along, int64_t channel, struct byte_row rows[3])
 {
 	const struct byte_values *v = &p->byte_values;
 	bool pixels = p->nout == 3 && channel == 1 && along == 3, plain = along == 1;
@@ -309,6 +334,10 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		for (uint32_t k = 0; k < g->count; k++)
 			in[g->first + k].a = in[g->first + k].b = b->sums[g->first + k];
 		p->byte_kernels->samples(&b->sums[g->first], g, padded(p), &from[i]);
+	}
+	if (p->in_floats) {
+		memcpy(rows, in, sizeof(in));
+		return;
 	}
 	for (uint32_t c = 0; c < p->nout; c++)
 		to[c] = plain ? dst + c * channel : (uint8_t *)b->out[c];

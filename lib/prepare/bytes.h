@@ -486,4 +486,6 @@ static void direct(uint8_t *dst, const struct byte_group g[2], const struct byte
 #undef CASES
 }
 
-const struct byte_kernels KERNELS = { samples, results, direct };
+#include "floats.h"
+
+const struct byte_kernels KERNELS = { samples, results, direct, floats };

@@ -222,6 +222,7 @@ struct dlbuf_prepare {
 	/* Bytes in fixed point; no groups: floats. */
 	struct byte_group groups[3];
 	uint32_t ngroups;
+	bool in_floats;		/* the matrix, of rows of samples that are exact */
 	bool direct;
 	struct byte_values byte_values;
 	struct band *bands;
@@ -388,6 +389,9 @@ struct byte_kernels {
 	 */
 	void (*direct)(uint8_t *dst, const struct byte_group g[2], const struct byte_source from[2],
 		       const struct byte_row kept[2], uint32_t n, const struct byte_values *v);
+	/* prepare_kernels.colours() of rows of samples */
+	void (*floats)(float *const out[], uint32_t nout, const struct byte_row in[3], uint32_t nin,
+		       uint32_t n, const struct values *to);
 };
 
 /* rows.c: the values of a plane's row, in the place of one before `oldest` if it is not there. */
@@ -403,10 +407,13 @@ size_t prepare_bytes_tables(struct dlbuf_prepare *p, uintptr_t at);
 size_t prepare_bytes_band(const struct dlbuf_prepare *p, struct band *b, uintptr_t at);
 /* The tables' contents, when the rings are known. */
 void prepare_bytes_fill(struct dlbuf_prepare *p);
-/* Output row y to the tensor: at its first value, `along` from one to the next, NHWC or planes. */
+/*
+ * Output row y to the tensor: at its first value, `along` from one to the next, NHWC or planes.
+ * Plans in floats: finds its rows of samples.
+ */
 void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		       const void *const planes[], const int64_t pitches[], uint32_t y, uint8_t *dst,
-		       int64_t along, int64_t channel);
+		       int64_t along, int64_t channel, struct byte_row rows[3]);
 
 /* The code for this processor; that for bytes may be NULL. */
 const struct prepare_kernels *prepare_choose(const struct byte_kernels **bytes);

@@ -726,9 +726,9 @@ static struct row_at row_at(const struct dlbuf_prepare *p, const struct image *i
 	return (struct row_at){ image->data + at * store_bytes(p->store), odd ? sy : sx };
 }
 
-/* Rows of the components become output row y of the tensor. */
-static void store_row(const struct dlbuf_prepare *p, const struct band *b,
-		      const struct image *image, uint32_t y, const float *const in[3])
+/* Rows of the components, floats or samples of bytes.c, become output row y of the tensor. */
+static void store_row(const struct dlbuf_prepare *p, const struct band *b, const struct image *image,
+		      uint32_t y, const float *const in[3], const struct byte_row samples[3])
 {
 	struct row_at to = row_at(p, image, y);
 	int64_t channel = image->steps.channel;
@@ -738,7 +738,10 @@ static void store_row(const struct dlbuf_prepare *p, const struct band *b,
 
 	for (uint32_t c = 0; c < 3; c++)
 		out[c] = !plain ? b->out[c] : (float *)(void *)to.data + c * channel;
-	p->kernels->colours(out, p->nout, in, p->source.ncomponents, p->width, &p->values);
+	if (samples)
+		p->byte_kernels->floats(out, p->nout, samples, p->source.ncomponents, p->width, &p->values);
+	else
+		p->kernels->colours(out, p->nout, in, p->source.ncomponents, p->width, &p->values);
 	if (pixels)
 		p->kernels->interleave(to.data, (const float *const *)b->out, p->width, p->store,
 				       p->zero_point);
@@ -775,9 +778,12 @@ static void band_run(const void *data, uint32_t index)
 	fill(p, b, image, x0 + w, y0, p->info.width - x0 - w, h);
 	for (uint32_t y = first; y < end && p->ngroups; y++) {
 		struct row_at to = row_at(p, image, y);
+		struct byte_row samples[3];
 
 		prepare_bytes_row(p, b, work->planes, work->pitches, y, (uint8_t *)to.data, to.along,
-				  image->steps.channel);
+				  image->steps.channel, samples);
+		if (p->in_floats)
+			store_row(p, b, image, y, NULL, samples);
 	}
 	for (uint32_t y = first; y < end && !p->ngroups; y++) {
 		const float *in[3] = { b->in[0], b->in[1], b->in[2] };
@@ -788,7 +794,7 @@ static void band_run(const void *data, uint32_t index)
 			else if (p->rings[i].slots)
 				wide_sums(p, b, i, work->planes[i], work->pitches[i], y, end - 1, &at[i], in);
 		}
-		store_row(p, b, image, y, in);
+		store_row(p, b, image, y, in, NULL);
 	}
 }
 

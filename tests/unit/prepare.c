@@ -716,14 +716,39 @@ static bool reached_sum[10];
 
 /* The cases of bytes.h that a plan in fixed point has run. */
 static bool reached_load[BYTES_IN_ORDER + 1][4], reached_kind[BYTES_BGR_OF_YUV + 1][2], reached_direct[2];
+/* And those of floats.h: with one channel or three, rows as they are or sums of two. */
+static bool reached_floats[2][BYTES_YUV + 1][2];
+
+static void reach_floats(const struct dlbuf_prepare *p)
+{
+	const float (*m)[4] = p->values.matrix;
+	const struct axis *y = &p->y[p->source.components[p->source.ncomponents - 1].fine];
+	enum byte_kind kind = BYTES_ANY;
+	int zeros = 0, pairs = 0;
+
+	for (int c = 0; c < 3; c++)
+		for (int j = 0; j < 3; j++)
+			zeros += !m[c][j];
+	for (uint32_t i = 0; i < y->n; i++)
+		pairs |= y->taps > 1 && y->high - y->low < y->n && y->weights[((y->n + 7) & ~7u) + i];
+	if (p->source.ncomponents == 1)
+		kind = BYTES_ONE;
+	else if (p->nout == 3 && zeros == 6)
+		kind = BYTES_EACH;
+	else if (p->nout == 3 && zeros == 2 && m[0][0] == m[1][0] && m[0][0] == m[2][0])
+		kind = BYTES_YUV;
+	reached_floats[p->nout == 3][kind][pairs] = true;
+}
 
 static void reach(const struct dlbuf_prepare *p)
 {
 	for (uint32_t i = 0; i < p->ngroups; i++)
 		reached_load[p->groups[i].load][p->groups[i].count] = true;
-	if (p->ngroups)
+	if (p->ngroups && p->in_floats)
+		reach_floats(p);
+	if (p->ngroups && !p->in_floats)
 		reached_kind[p->byte_values.kind][p->nhwc && p->nout == 3] = true;
-	if (p->ngroups && p->direct)
+	if (p->ngroups && !p->in_floats && p->direct)
 		reached_direct[p->groups[1].kept] = true;
 	for (uint32_t i = 0; i < p->source.nplanes; i++) {
 		const struct axis *y = &p->y[p->rings[i].axis];
@@ -801,7 +826,8 @@ static int compare(const struct run *r, double *worst)
 		for (size_t i = 0; i < image && !wrong; i++)
 			wrong += data[i] != 0x5a || data[i + 2 * image] != 0x5a;
 		if (!wrong)
-			wrong = compare_image(r, &info, components, n, data + image, plan->ngroups, worst);
+			wrong = compare_image(r, &info, components, n, data + image,
+					      plan->ngroups && !plan->in_floats, worst);
 		reach(plan);
 		memcpy(first, data + image, image);
 		if (!wrong && r->crops)
@@ -876,6 +902,12 @@ TEST(bytes)
 					r.o.crop_y = 4.3;
 					r.o.crop_width = r.o.crop_height = 1.5;
 				}
+				/* A weight that is 1 in 16 bits. */
+				if (n % 5 == 3 && !filters[f] && r.w > r.o.width + 2) {
+					r.o.crop_x = 1.999995;
+					r.o.crop_width = r.o.width;
+					r.o.crop_height = r.h;
+				}
 				/* YCgCo */
 				r.o.colour.matrix = k % 3 == 2 ? 9 : 0;
 				state = n;
@@ -893,6 +925,43 @@ TEST(bytes)
 		for (int pixels = 0; pixels < 2; pixels++)
 			CHECK_MSG(reached_kind[kind][pixels] == !!fixed, "kind %d, pixels %d", kind, pixels);
 	CHECK_EQ(reached_direct[0] + reached_direct[1], fixed ? 2 : 0);
+}
+
+/* Bytes whose samples need no rounding, with a matrix in floats; wider and narrower than vectors. */
+TEST(bytes_in_floats)
+{
+	static const struct {
+		uint32_t w, h, ow, oh;
+	} sizes[] = { { 34, 20, 34, 20 }, { 48, 16, 16, 8 }, { 40, 12, 20, 24 }, { 108, 60, 36, 20 },
+		      { 6, 4, 6, 8 }, { 54, 8, 18, 6 }, { 60, 24, 40, 16 }, { 20, 8, 40, 9 } };
+	const struct byte_kernels *fixed;
+	double worst = 0;
+
+	prepare_choose(&fixed);
+	for (uint32_t i = 0, n = 0; fixed && i < ARRAY_SIZE(layouts); i++) {
+		for (uint32_t k = 0; layouts[i].bits == 8 && k < 4 * ARRAY_SIZE(sizes); k++, n++) {
+			struct run r = { &layouts[i], sizes[k / 4].w, sizes[k / 4].h, {
+				.size = sizeof(r.o), .width = sizes[k / 4].ow, .height = sizes[k / 4].oh,
+				.filter = n % 7 ? DLBUF_FILTER_BILINEAR : DLBUF_FILTER_NEAREST,
+				.dtype = types[n % 3 ? 0 : n / 3 % 5], .channels = n % 5 ? 0 : n / 5 % 3,
+				.flags = (n / 4 % 2 ? DLBUF_PREPARE_NHWC : 0) | DLBUF_PREPARE_EXACT }, true };
+
+			r.o.zero_point = r.o.dtype.code == kDLInt ? -128 : 0;
+			if (n % 4 == 1) {
+				memcpy(r.o.mean, (double[]){ .485, .456, .406 }, sizeof(double[3]));
+				memcpy(r.o.std, (double[]){ .229, .224, .225 }, sizeof(double[3]));
+			}
+			r.o.colour.matrix = k % 9 == 8 ? 9 : 0;
+			state = n;
+			CHECK(!compare(&r, &worst));
+		}
+	}
+	ktap_note(NULL, 0, "largest error of float32: %.1e of full scale", worst);
+	for (int kind = 0; kind <= BYTES_YUV; kind++)
+		for (int three = kind > BYTES_ONE; three < 2; three++)
+			for (int pairs = 0; pairs < 2; pairs++)
+				CHECK_MSG(reached_floats[three][kind][pairs] == !!fixed, "kind %d, channels %d, pairs %d",
+					  kind, three ? 3 : 1, pairs);
 }
 
 /* Each layout of bit fields and of samples that share bytes. The bits between are noise. */
