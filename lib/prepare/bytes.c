@@ -149,13 +149,24 @@ static int bits_of(const struct axis *a)
 	return bits;
 }
 
-/* No sample has to be rounded. */
+/* No sample has to be rounded, and the kernels make floats of it. */
 static bool is_whole(const struct dlbuf_prepare *p)
 {
-	for (uint32_t i = 0; i < (p->source.ncomponents > 1 ? 2 : 1); i++)
+	if (p->nout < 3 || p->source.ncomponents < 3 || !p->byte_kernels->floats)
+		return false;
+	for (int i = 0; i < 2; i++)
 		if (bits_of(&p->x[i]) + bits_of(&p->y[i]) > 7)
 			return false;
 	return true;
+}
+
+/* Y is the same for all channels of floats; no U in R, no V in B. */
+static bool same_luma(const struct dlbuf_prepare *p)
+{
+	const float (*m)[4] = p->values.matrix;
+	int red = p->values.reversed ? 2 : 0;
+
+	return m[0][0] == m[1][0] && m[0][0] == m[2][0] && !m[red][1] && !m[2 - red][2];
 }
 
 bool prepare_bytes_find(struct dlbuf_prepare *p)
@@ -180,7 +191,9 @@ bool prepare_bytes_find(struct dlbuf_prepare *p)
 				break;
 		add_group(p, i, n);
 	}
-	p->direct = p->ngroups == 2 && !p->in_floats && p->byte_values.kind >= BYTES_YUV && p->groups[1].count == 2 &&
+	p->direct = p->ngroups == 2 && p->groups[1].count == 2 &&
+		(p->in_floats ? same_luma(p) : p->byte_values.kind >= BYTES_YUV) &&
+		(!p->in_floats || p->groups[1].kept == (p->groups[0].load == BYTES_IN_ORDER)) &&
 		!p->groups[0].kept && (p->groups[0].load <= BYTES_32 ||
 				       (p->groups[0].load == BYTES_IN_ORDER && p->groups[1].kept)) &&
 		(p->groups[1].load <= BYTES_32 || p->groups[1].kept);
@@ -305,7 +318,7 @@ static void keep_rows(const struct dlbuf_prepare *p, const struct band *b, const
 
 void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		       const void *const planes[], const int64_t pitches[], uint32_t y, uint8_t *dst,
-		       int64_t along, int64_t channel, struct byte_row rows[3])
+		       int64_t along, int64_t channel, struct byte_samples *samples)
 {
 	const struct byte_values *v = &p->byte_values;
 	bool pixels = p->nout == 3 && channel == 1 && along == 3, plain = along == 1;
@@ -322,7 +335,13 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		if (g->kept)
 			keep_rows(p, b, g, data, pitch, row, from[i].weight_b, &in[g->first]);
 	}
-	if (pixels && p->direct && (p->groups[0].load != BYTES_IN_ORDER || !from[0].weight_b)) {
+	samples->direct = p->direct && (p->groups[0].load != BYTES_IN_ORDER || !from[0].weight_b);
+	if (p->in_floats && samples->direct) {
+		memcpy(samples->rows, in, sizeof(in));
+		memcpy(samples->from, from, sizeof(samples->from));
+		return;
+	}
+	if (pixels && samples->direct) {
 		p->byte_kernels->direct(dst, p->groups, from, &in[1], p->width, v);
 		return;
 	}
@@ -336,7 +355,7 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		p->byte_kernels->samples(&b->sums[g->first], g, padded(p), &from[i]);
 	}
 	if (p->in_floats) {
-		memcpy(rows, in, sizeof(in));
+		memcpy(samples->rows, in, sizeof(in));
 		return;
 	}
 	for (uint32_t c = 0; c < p->nout; c++)

@@ -486,6 +486,11 @@ static void direct(uint8_t *dst, const struct byte_group g[2], const struct byte
 #undef CASES
 }
 
+/* Processors that have SSE4.1 alone are rare. */
+#if defined(__aarch64__) || WIDE == 16
 #include "floats.h"
 
-const struct byte_kernels KERNELS = { samples, results, direct, floats };
+const struct byte_kernels KERNELS = { samples, results, direct, floats, direct_floats };
+#else
+const struct byte_kernels KERNELS = { samples, results, direct, NULL, NULL };
+#endif

@@ -212,18 +212,16 @@ static void sum(float *restrict dst, const float *const rows[], const float weig
 		uint32_t width)
 {
 	for (uint32_t k = 0, count; k < n; k += count) {
-		count = n - k < 8 ? n - k : 8;
-#define COUNT(c)								\
-	case c:									\
-		if (k)								\
-			add_rows(dst, rows + k, weights + k, c, false, width);	\
-		else								\
-			add_rows(dst, rows + k, weights + k, c, true, width);	\
-		break;
-		switch (count) {
-		COUNT(1) COUNT(2) COUNT(3) COUNT(4) COUNT(5) COUNT(6) COUNT(7) COUNT(8)
+		count = k ? 4 : 8;
+		count = n - k < count ? n - k : count;
+#define FIRST(c) case c: add_rows(dst, rows, weights, c, true, width); break;
+#define MORE(c) case 8 + c: add_rows(dst, rows + k, weights + k, c, false, width); break;
+		switch (k ? 8 + count : count) {
+		FIRST(1) FIRST(2) FIRST(3) FIRST(4) FIRST(5) FIRST(6) FIRST(7) FIRST(8)
+		MORE(1) MORE(2) MORE(3) MORE(4)
 		}
-#undef COUNT
+#undef MORE
+#undef FIRST
 	}
 }
 

@@ -141,6 +141,13 @@ struct byte_row {
 	int16_t weight_b;
 };
 
+/* What a matrix in floats is applied to. */
+struct byte_samples {
+	bool direct;			/* by byte_kernels.direct_floats() */
+	struct byte_row rows[3];
+	struct byte_source from[2];
+};
+
 /* Which entries of the matrix are not 0. */
 enum byte_kind {
 	BYTES_ANY,
@@ -389,9 +396,12 @@ struct byte_kernels {
 	 */
 	void (*direct)(uint8_t *dst, const struct byte_group g[2], const struct byte_source from[2],
 		       const struct byte_row kept[2], uint32_t n, const struct byte_values *v);
-	/* prepare_kernels.colours() of rows of samples */
-	void (*floats)(float *const out[], uint32_t nout, const struct byte_row in[3], uint32_t nin,
-		       uint32_t n, const struct values *to);
+	/* prepare_kernels.colours() of three rows of samples, to three channels; or NULL */
+	void (*floats)(float *const out[], const struct byte_row in[3], uint32_t n, const struct values *to);
+	/* And of what direct() takes, where channels are Y times the same and no U in R, no V in B. */
+	void (*direct_floats)(float *const out[], const struct byte_group g[2],
+			      const struct byte_source from[2], const struct byte_row kept[2], uint32_t n,
+			      const struct values *to);
 };
 
 /* rows.c: the values of a plane's row, in the place of one before `oldest` if it is not there. */
@@ -409,11 +419,11 @@ size_t prepare_bytes_band(const struct dlbuf_prepare *p, struct band *b, uintptr
 void prepare_bytes_fill(struct dlbuf_prepare *p);
 /*
  * Output row y to the tensor: at its first value, `along` from one to the next, NHWC or planes.
- * Plans in floats: finds its rows of samples.
+ * Plans in floats: finds its samples.
  */
 void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		       const void *const planes[], const int64_t pitches[], uint32_t y, uint8_t *dst,
-		       int64_t along, int64_t channel, struct byte_row rows[3]);
+		       int64_t along, int64_t channel, struct byte_samples *samples);
 
 /* The code for this processor; that for bytes may be NULL. */
 const struct prepare_kernels *prepare_choose(const struct byte_kernels **bytes);

@@ -728,7 +728,7 @@ static struct row_at row_at(const struct dlbuf_prepare *p, const struct image *i
 
 /* Rows of the components, floats or samples of bytes.c, become output row y of the tensor. */
 static void store_row(const struct dlbuf_prepare *p, const struct band *b, const struct image *image,
-		      uint32_t y, const float *const in[3], const struct byte_row samples[3])
+		      uint32_t y, const float *const in[3], const struct byte_samples *samples)
 {
 	struct row_at to = row_at(p, image, y);
 	int64_t channel = image->steps.channel;
@@ -738,8 +738,11 @@ static void store_row(const struct dlbuf_prepare *p, const struct band *b, const
 
 	for (uint32_t c = 0; c < 3; c++)
 		out[c] = !plain ? b->out[c] : (float *)(void *)to.data + c * channel;
-	if (samples)
-		p->byte_kernels->floats(out, p->nout, samples, p->source.ncomponents, p->width, &p->values);
+	if (samples && samples->direct)
+		p->byte_kernels->direct_floats(out, p->groups, samples->from, &samples->rows[1], p->width,
+					       &p->values);
+	else if (samples)
+		p->byte_kernels->floats(out, samples->rows, p->width, &p->values);
 	else
 		p->kernels->colours(out, p->nout, in, p->source.ncomponents, p->width, &p->values);
 	if (pixels)
@@ -778,12 +781,12 @@ static void band_run(const void *data, uint32_t index)
 	fill(p, b, image, x0 + w, y0, p->info.width - x0 - w, h);
 	for (uint32_t y = first; y < end && p->ngroups; y++) {
 		struct row_at to = row_at(p, image, y);
-		struct byte_row samples[3];
+		struct byte_samples samples;
 
 		prepare_bytes_row(p, b, work->planes, work->pitches, y, (uint8_t *)to.data, to.along,
-				  image->steps.channel, samples);
+				  image->steps.channel, &samples);
 		if (p->in_floats)
-			store_row(p, b, image, y, NULL, samples);
+			store_row(p, b, image, y, NULL, &samples);
 	}
 	for (uint32_t y = first; y < end && !p->ngroups; y++) {
 		const float *in[3] = { b->in[0], b->in[1], b->in[2] };

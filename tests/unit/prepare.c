@@ -716,8 +716,8 @@ static bool reached_sum[10];
 
 /* The cases of bytes.h that a plan in fixed point has run. */
 static bool reached_load[BYTES_IN_ORDER + 1][4], reached_kind[BYTES_BGR_OF_YUV + 1][2], reached_direct[2];
-/* And those of floats.h: with one channel or three, rows as they are or sums of two. */
-static bool reached_floats[2][BYTES_YUV + 1][2];
+/* And those of floats.h: rows as they are or sums of two. */
+static bool reached_floats[BYTES_YUV + 1][2], reached_direct_floats[3];
 
 static void reach_floats(const struct dlbuf_prepare *p)
 {
@@ -731,13 +731,13 @@ static void reach_floats(const struct dlbuf_prepare *p)
 			zeros += !m[c][j];
 	for (uint32_t i = 0; i < y->n; i++)
 		pairs |= y->taps > 1 && y->high - y->low < y->n && y->weights[((y->n + 7) & ~7u) + i];
-	if (p->source.ncomponents == 1)
-		kind = BYTES_ONE;
-	else if (p->nout == 3 && zeros == 6)
+	if (zeros == 6)
 		kind = BYTES_EACH;
-	else if (p->nout == 3 && zeros == 2 && m[0][0] == m[1][0] && m[0][0] == m[2][0])
+	else if (zeros == 2 && m[0][0] == m[1][0] && m[0][0] == m[2][0])
 		kind = BYTES_YUV;
-	reached_floats[p->nout == 3][kind][pairs] = true;
+	reached_floats[kind][pairs] = true;
+	if (p->direct)
+		reached_direct_floats[p->groups[1].kept ? 0 : p->groups[0].taps || p->y[0].taps > 1 ? 2 : 1] = true;
 }
 
 static void reach(const struct dlbuf_prepare *p)
@@ -958,10 +958,11 @@ TEST(bytes_in_floats)
 	}
 	ktap_note(NULL, 0, "largest error of float32: %.1e of full scale", worst);
 	for (int kind = 0; kind <= BYTES_YUV; kind++)
-		for (int three = kind > BYTES_ONE; three < 2; three++)
-			for (int pairs = 0; pairs < 2; pairs++)
-				CHECK_MSG(reached_floats[three][kind][pairs] == !!fixed, "kind %d, channels %d, pairs %d",
-					  kind, three ? 3 : 1, pairs);
+		for (int pairs = 0; pairs < 2; pairs++)
+			CHECK_MSG(reached_floats[kind][pairs] == (kind != BYTES_ONE && fixed && fixed->floats),
+				  "kind %d, pairs %d", kind, pairs);
+	for (int how = 0; how < 3; how++)
+		CHECK_MSG(reached_direct_floats[how] == (fixed && fixed->floats), "direct, %d samples of luma", how);
 }
 
 /* Each layout of bit fields and of samples that share bytes. The bits between are noise. */
