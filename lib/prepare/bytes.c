@@ -140,12 +140,15 @@ static void add_group(struct dlbuf_prepare *p, uint32_t first, uint32_t n)
 /* The bits after the point that the weights of two samples need; 8: more than 7. */
 static int bits_of(const struct axis *a)
 {
-	const float *second = a->weights + ((a->n + 7) & ~7u);
+	const float *second = a->taps == 2 ? a->weights + ((a->n + 7) & ~7u) : NULL;
 	int bits = 0;
 
-	for (uint32_t i = 0; i < a->n && a->taps == 2; i++)
-		while (bits < 8 && prepare_floor(second[i] * (1 << bits)) != second[i] * (1 << bits))
-			bits++;
+	for (uint32_t i = 0; i < a->n && second; i++)
+		for (double w; bits < 8; bits++) {
+			w = second[i] * (1 << bits);
+			if (prepare_floor(w) == w)
+				break;
+		}
 	return bits;
 }
 
@@ -251,12 +254,12 @@ void prepare_bytes_fill(struct dlbuf_prepare *p)
 			/* Beyond the last output: the last one. */
 			uint32_t of = i < p->width ? i : p->width - 1, window = i & ~7u;
 			/* The second sample alone is a first one. */
-			bool second_alone = taps && x->weights[second + of] == 1;
-			int32_t at = (x->first[of] + second_alone) * c->step + g->begin - begin;
+			bool alone = taps && x->weights[second + of] == 1;
+			int32_t at = (x->first[of] + alone) * c->step + g->begin - begin;
 			uint8_t *lookups = g->lookups + i / 8 * 16;
 
 			if (taps)
-				g->weights[i] = second_alone ? 0 : weight_of(x->weights[second + of]);
+				g->weights[i] = alone ? 0 : weight_of(x->weights[second + of]);
 			if (g->load < BYTES_OF_2) {
 				if (i == window)
 					g->places[i / 8] = at;

@@ -7,19 +7,20 @@ typedef float vq __attribute__((vector_size(WIDE * 2), aligned(4)));
 
 /* Floats of the low half (k = 0) or the high half (k = 1) of a vector of samples. */
 #if defined(__aarch64__)
-#define HALF(x, k) ((vq)vcvtq_f32_s32((k) ? vmovl_high_s16((int16x8_t)(x)) : vmovl_s16(vget_low_s16((int16x8_t)(x)))))
+#define HALF(x, k) ((vq)vcvtq_f32_s32((k) ? vmovl_high_s16((int16x8_t)(x)) : \
+				      vmovl_s16(vget_low_s16((int16x8_t)(x)))))
 #define KEEP(x) __asm__ ("" : "+w" (x))
 #define LIMITED(x, low, high) \
 	((vq)vminnmq_f32(vmaxnmq_f32((float32x4_t)(x), (float32x4_t)(low)), (float32x4_t)(high)))
 #else
-#define HALF(x, k) ((vq)_mm256_cvtepi32_ps(_mm256_cvtepi16_epi32((k) ? _mm256_extracti128_si256((vx)(x), 1) : \
-							  _mm256_castsi256_si128((vx)(x)))))
+#define HALF(x, k) ((vq)_mm256_cvtepi32_ps(_mm256_cvtepi16_epi32((k) ? \
+	_mm256_extracti128_si256((vx)(x), 1) : _mm256_castsi256_si128((vx)(x)))))
 #define KEEP(x) __asm__ ("" : "+x" (x))
 #define LIMITED(x, low, high) \
 	((vq)_mm256_min_ps(_mm256_max_ps((__m256)(x), (__m256)(low)), (__m256)(high)))
 #endif
 
-/* Weights of two rows, 128 together; of the same row twice they are equal, as 128 is no signed byte. */
+/* Weights of two rows, 128 together. A row twice has equal ones, as 128 is no signed byte. */
 struct parts {
 	vt a, b;
 };
@@ -32,12 +33,16 @@ static inline struct parts parts_of(int b)
 
 /* The first and the last 8 of each 16 bytes of two rows, weighted. */
 #ifdef __aarch64__
-#define BLEND_LEFTS(x, y, w) ((vs)vmlal_u8(vmull_u8(vget_low_u8((uint8x16_t)(x)), vget_low_u8((uint8x16_t)(w).a)), \
-					   vget_low_u8((uint8x16_t)(y)), vget_low_u8((uint8x16_t)(w).b)))
-#define BLEND_RIGHTS(x, y, w) ((vs)vmlal_high_u8(vmull_high_u8((uint8x16_t)(x), (uint8x16_t)(w).a), \
-						 (uint8x16_t)(y), (uint8x16_t)(w).b))
+#define BLEND_LEFTS(x, y, w)							\
+	((vs)vmlal_u8(vmull_u8(vget_low_u8((uint8x16_t)(x)),			\
+			       vget_low_u8((uint8x16_t)(w).a)),			\
+		      vget_low_u8((uint8x16_t)(y)), vget_low_u8((uint8x16_t)(w).b)))
+#define BLEND_RIGHTS(x, y, w)							\
+	((vs)vmlal_high_u8(vmull_high_u8((uint8x16_t)(x), (uint8x16_t)(w).a),	\
+			   (uint8x16_t)(y), (uint8x16_t)(w).b))
 #else
-#define BLEND(half, x, y, w) ((vs)X86(maddubs_epi16)(X86(half)((vx)(x), (vx)(y)), X86(half)((vx)(w).a, (vx)(w).b)))
+#define BLEND(half, x, y, w) \
+	((vs)X86(maddubs_epi16)(X86(half)((vx)(x), (vx)(y)), X86(half)((vx)(w).a, (vx)(w).b)))
 #define BLEND_LEFTS(x, y, w) BLEND(unpacklo_epi8, x, y, w)
 #define BLEND_RIGHTS(x, y, w) BLEND(unpackhi_epi8, x, y, w)
 #endif
@@ -54,15 +59,19 @@ struct float_vectors {
 	vq matrix[3][4], low[3], high[3];
 };
 
-static inline struct float_vectors float_vectors(const struct values *from)
+/* In the order R, G, B, as the rows; for samples, which have 7 bits after the point. */
+static struct float_vectors in_order(const struct values *from, float *const out[3], float *to[3])
 {
 	struct float_vectors v;
 
 	for (int c = 0; c < 3; c++) {
+		int i = from->reversed ? 2 - c : c;
+
 		for (int j = 0; j < 4; j++)
-			v.matrix[c][j] = (vq){ 0 } + from->matrix[c][j];
-		v.low[c] = (vq){ 0 } + from->low[c];
-		v.high[c] = (vq){ 0 } + from->high[c];
+			v.matrix[c][j] = (vq){ 0 } + from->matrix[i][j] / (j < 3 ? 128 : 1);
+		v.low[c] = (vq){ 0 } + from->low[i];
+		v.high[c] = (vq){ 0 } + from->high[i];
+		to[c] = out[i];
 	}
 	return v;
 }
@@ -82,11 +91,9 @@ void float_values(float *const out[3], const vs x[3], size_t i, int k,
 		KEEP(same);
 	for (int c = 0; c < 3; c++) {
 		vq sum = v->matrix[c][3];
+		int j = kind == BYTES_EACH ? c : 0;
 
-		if (kind == BYTES_YUV)
-			sum += same;
-		else
-			sum += f[kind == BYTES_EACH ? c : 0] * v->matrix[c][kind == BYTES_EACH ? c : 0];
+		sum += kind == BYTES_YUV ? same : f[j] * v->matrix[c][j];
 		if (kind == BYTES_ANY || (kind == BYTES_YUV && c > 0))
 			sum += f[1] * v->matrix[c][1];
 		if (kind == BYTES_ANY || (kind == BYTES_YUV && c < 2))
@@ -97,12 +104,12 @@ void float_values(float *const out[3], const vs x[3], size_t i, int k,
 
 static inline __attribute__((always_inline))
 void floats_of(float *const out[3], const struct byte_row in[3], size_t n,
-	       const struct values *to, enum byte_kind kind, enum float_pairs pairs)
+	       const struct float_vectors *to, enum byte_kind kind, enum float_pairs pairs)
 {
 	/* Copies, which no store to a row can change. */
 	const struct byte_row from[3] = { in[0], in[1], in[2] };
 	float *const o[3] = { out[0], out[1], out[2] };
-	const struct float_vectors v = float_vectors(to);
+	const struct float_vectors v = *to;
 
 	for (size_t i = 0, end = n & ~(WIDE - 1u); ; i = n - WIDE, end = n) {
 		for (; i < end; i += WIDE) {
@@ -119,50 +126,38 @@ void floats_of(float *const out[3], const struct byte_row in[3], size_t n,
 	}
 }
 
-/* Values and rows in the order R, G, B, for samples, which have 7 bits after the point. */
-static void in_order(struct values *v, float *to[3], float *const out[], const struct values *values)
+static void floats(float *const out[], const struct byte_row in[3], uint32_t n,
+		   const struct values *to)
 {
-	for (int c = 0; c < 3; c++) {
-		int i = values->reversed ? 2 - c : c;
-
-		for (int j = 0; j < 4; j++)
-			v->matrix[c][j] = values->matrix[i][j] / (j < 3 ? 128 : 1);
-		v->low[c] = values->low[i];
-		v->high[c] = values->high[i];
-		to[c] = out[i];
-	}
-}
-
-static void floats(float *const out[], const struct byte_row in[3], uint32_t n, const struct values *to)
-{
-	float last[3][WIDE], *few[3] = { last[0], last[1], last[2] }, *whole[3], **o = n < WIDE ? few : whole;
+	float last[3][WIDE], *few[3] = { last[0], last[1], last[2] }, *whole[3];
+	float **o = n < WIDE ? few : whole;
+	const struct float_vectors v = in_order(to, out, whole);
+	const uint32_t most = n < WIDE ? WIDE : n;
 	const bool luma = in[0].weight_b, chroma = in[1].weight_b;
-	const uint32_t few_n = n;
-	struct values v;
-	float (*m)[4] = v.matrix;
+#define M(c, j) v.matrix[c][j][0]
 
-	in_order(&v, whole, out, to);
-	n = n < WIDE ? WIDE : n;
-	if (!m[0][1] && !m[2][2] && m[0][0] == m[1][0] && m[0][0] == m[2][0]) {
+	if (!M(0, 1) && !M(2, 2) && M(0, 0) == M(1, 0) && M(0, 0) == M(2, 0)) {
 		if (luma)
-			floats_of(o, in, n, &v, BYTES_YUV, PAIRS_ALL);
+			floats_of(o, in, most, &v, BYTES_YUV, PAIRS_ALL);
 		else
-			floats_of(o, in, n, &v, BYTES_YUV, PAIRS_CHROMA);
-	} else if (m[0][1] || m[0][2] || m[1][0] || m[1][2] || m[2][0] || m[2][1]) {
-		floats_of(o, in, n, &v, BYTES_ANY, PAIRS_ALL);
+			floats_of(o, in, most, &v, BYTES_YUV, PAIRS_CHROMA);
+	} else if (M(0, 1) || M(0, 2) || M(1, 0) || M(1, 2) || M(2, 0) || M(2, 1)) {
+		floats_of(o, in, most, &v, BYTES_ANY, PAIRS_ALL);
 	} else if (luma || chroma) {
-		floats_of(o, in, n, &v, BYTES_EACH, PAIRS_ALL);
+		floats_of(o, in, most, &v, BYTES_EACH, PAIRS_ALL);
 	} else {
-		floats_of(o, in, n, &v, BYTES_EACH, PAIRS_NONE);
+		floats_of(o, in, most, &v, BYTES_EACH, PAIRS_NONE);
 	}
+#undef M
 	for (int c = 0; c < 3 && o == few; c++)
-		memcpy(whole[c], few[c], few_n * sizeof(float));
+		memcpy(whole[c], few[c], n * sizeof(float));
 }
 
 /* pixels_at(), where weights of rows are whole 128ths: bytes times those are samples. */
 static inline __attribute__((always_inline))
-void exact_at(vs x[3], const struct byte_group g[2], const struct byte_row rows[2], const uint8_t *whole,
-	      size_t at, struct two_rows y0, struct two_rows uv, struct parts weights, enum direct how)
+void exact_at(vs x[3], const struct byte_group g[2], const struct byte_row rows[2],
+	      const uint8_t *whole, size_t at, struct two_rows y0, struct two_rows uv,
+	      struct parts weights, enum direct how)
 {
 	const int32_t *place = g[1].places + at / 8;
 	vt a[2], b[2];
@@ -175,13 +170,15 @@ void exact_at(vs x[3], const struct byte_group g[2], const struct byte_row rows[
 	find_bytes(a, uv.a, place, BYTES_32, *(const vt *)(g[1].lookups + 2 * at), g[1].moves, 2);
 	find_bytes(b, uv.b, place, BYTES_32, *(const vt *)(g[1].lookups + 2 * at), g[1].moves, 2);
 	for (int c = 0; c < 2; c++)
-		x[1 + c] = between_two(BLEND_LEFTS(a[c], b[c], weights), BLEND_RIGHTS(a[c], b[c], weights),
+		x[1 + c] = between_two(BLEND_LEFTS(a[c], b[c], weights),
+				       BLEND_RIGHTS(a[c], b[c], weights),
 				       vs_load(g[1].weights + at));
 }
 
 static inline __attribute__((always_inline))
-void direct_floats_of(float *const out[3], const struct byte_group g[2], const struct byte_source from[2],
-		      const struct byte_row kept[2], size_t n, const struct values *to, enum direct how)
+void direct_floats_of(float *const out[3], const struct byte_group g[2],
+		      const struct byte_source from[2], const struct byte_row kept[2], size_t n,
+		      const struct float_vectors *to, enum direct how)
 {
 	const struct byte_group groups[2] = { g[0], g[1] };
 	const struct byte_row rows[2] = { kept[0], kept[1] };
@@ -189,7 +186,7 @@ void direct_floats_of(float *const out[3], const struct byte_group g[2], const s
 	const struct two_rows uv = { from[1].a, from[1].b, (vs){ 0 } + from[1].weight_b };
 	const struct parts weights = parts_of(from[1].weight_b / 256);
 	const uint8_t *whole = from[0].a + groups[0].places[0];
-	const struct float_vectors v = float_vectors(to);
+	const struct float_vectors v = *to;
 	float few[3][WIDE], *o[3] = { out[0], out[1], out[2] };
 	size_t i = 0, at = 0, end = n & ~(WIDE - 1u);
 
@@ -212,13 +209,13 @@ void direct_floats_of(float *const out[3], const struct byte_group g[2], const s
 		memcpy(out[c] + n / WIDE * WIDE, few[c], n % WIDE * sizeof(float));
 }
 
-static void direct_floats(float *const out[], const struct byte_group g[2], const struct byte_source from[2],
-			  const struct byte_row kept[2], uint32_t n, const struct values *to)
+static void direct_floats(float *const out[], const struct byte_group g[2],
+			  const struct byte_source from[2], const struct byte_row kept[2],
+			  uint32_t n, const struct values *to)
 {
-	struct values v;
 	float *o[3];
+	const struct float_vectors v = in_order(to, out, o);
 
-	in_order(&v, o, out, to);
 	if (g[0].load == BYTES_IN_ORDER)
 		direct_floats_of(o, g, from, kept, n, &v, SAME);
 	else if (!g[0].taps && !from[0].weight_b)

@@ -78,8 +78,10 @@ static inline vi gather_words(const uint16_t *row, const int32_t *at)
 	*(vf *)((dst) + ((i) + 4) * to) =				\
 		__builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
 #define STORE_COLUMNS(dst, s)							\
-	ONES(s##a, s##0, s##1) ONES(s##b, s##2, s##3) ONES(s##c, s##4, s##5) ONES(s##d, s##6, s##7)	\
-	TWOS(s##a0, s##a0, s##b0) TWOS(s##a1, s##a1, s##b1) TWOS(s##c0, s##c0, s##d0) TWOS(s##c1, s##c1, s##d1)	\
+	ONES(s##a, s##0, s##1) ONES(s##b, s##2, s##3)			\
+	ONES(s##c, s##4, s##5) ONES(s##d, s##6, s##7)			\
+	TWOS(s##a0, s##a0, s##b0) TWOS(s##a1, s##a1, s##b1)		\
+	TWOS(s##c0, s##c0, s##d0) TWOS(s##c1, s##c1, s##d1)		\
 	FOURS(dst, 0, s##a00, s##c00) FOURS(dst, 1, s##a01, s##c01)		\
 	FOURS(dst, 2, s##a10, s##c10) FOURS(dst, 3, s##a11, s##c11)
 #else
@@ -241,7 +243,8 @@ static void scale(float *restrict dst, size_t to, const struct axis *axis, const
 #if LANES == PREPARE_ROWS
 #define TAP(k) { const vf w = vf_load(weights + (k) * padded); EACH(ADD, s) at += more; }
 #else
-#define TAP(k) { const vf w = vf_load(weights + (k) * padded); EACH(ADD, s) EACH(ADD_HIGH, t) at += more; }
+#define TAP(k) \
+	{ const vf w = vf_load(weights + (k) * padded); EACH(ADD, s) EACH(ADD_HIGH, t) at += more; }
 		EACH(ZERO, t)
 #endif
 		EACH(ZERO, s)

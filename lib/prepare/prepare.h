@@ -397,11 +397,12 @@ struct byte_kernels {
 	void (*direct)(uint8_t *dst, const struct byte_group g[2], const struct byte_source from[2],
 		       const struct byte_row kept[2], uint32_t n, const struct byte_values *v);
 	/* prepare_kernels.colours() of three rows of samples, to three channels; or NULL */
-	void (*floats)(float *const out[], const struct byte_row in[3], uint32_t n, const struct values *to);
-	/* And of what direct() takes, where channels are Y times the same and no U in R, no V in B. */
+	void (*floats)(float *const out[], const struct byte_row in[3], uint32_t n,
+		       const struct values *to);
+	/* Of what direct() takes; Y counts the same for all channels; no U in R, no V in B. */
 	void (*direct_floats)(float *const out[], const struct byte_group g[2],
-			      const struct byte_source from[2], const struct byte_row kept[2], uint32_t n,
-			      const struct values *to);
+			      const struct byte_source from[2], const struct byte_row kept[2],
+			      uint32_t n, const struct values *to);
 };
 
 /* rows.c: the values of a plane's row, in the place of one before `oldest` if it is not there. */

@@ -166,7 +166,8 @@ static size_t band_init(const struct dlbuf_prepare *p, struct band *b, uintptr_t
 		b->out[i] = (float *)at;
 		at += row;
 		b->scaled[i] = (float *)at;
-		at += i < p->source.ncomponents ? p->rings[p->source.components[i].plane].scaled * row : 0;
+		if (i < p->source.ncomponents)
+			at += p->rings[p->source.components[i].plane].scaled * row;
 	}
 	return at - begin;
 }
@@ -484,8 +485,8 @@ static uint32_t row_shift(const struct source *s)
 }
 
 /*
- * How far a band is in a plane whose outputs need more than two rows. The rows that outputs need are
- * counted: so many are scaled along x.
+ * How far a band is in a plane whose outputs need more than two rows. The rows that outputs need
+ * are counted: so many are scaled along x.
  */
 struct progress {
 	uint32_t scaled;
@@ -503,8 +504,8 @@ static void proceed(const struct axis *axis, uint32_t y, struct progress *at)
 }
 
 /*
- * Scales the next rows of a plane along x, PREPARE_ROWS of them: those that outputs need from that of
- * `at` on, which is at most `last`.
+ * Scales the next rows of a plane along x, PREPARE_ROWS of them: those that outputs need from that
+ * of `at` on, which is at most `last`.
  */
 static void scale_rows(const struct dlbuf_prepare *p, const struct band *b, uint32_t plane,
 		       const void *data, int64_t pitch, uint32_t last, struct progress at)
@@ -529,18 +530,18 @@ static void scale_rows(const struct dlbuf_prepare *p, const struct band *b, uint
 	p->kernels->columns(b->columns, r->n, rows, s->rows, row_shift(s));
 	for (uint32_t i = 0; i < s->ncomponents; i++) {
 		const struct component *c = &s->components[i];
+		const float *values = b->columns + p->origins[i] * PREPARE_ROWS;
 
 		if (c->plane == plane)
 			p->kernels->scale(b->scaled[i] + at.scaled % r->scaled * p->row, p->row,
-					  &p->x[c->fine], p->places[i],
-					  b->columns + p->origins[i] * PREPARE_ROWS, value_step(p, c));
+					  &p->x[c->fine], p->places[i], values, value_step(p, c));
 	}
 }
 
 /* The components of one plane for output row y, which are sums of rows that are scaled along x. */
 static void wide_sums(const struct dlbuf_prepare *p, const struct band *b, uint32_t plane,
-		      const void *data, int64_t pitch, uint32_t y, uint32_t last, struct progress *at,
-		      const float *in[3])
+		      const void *data, int64_t pitch, uint32_t y, uint32_t last,
+		      struct progress *at, const float *in[3])
 {
 	const struct ring *r = &p->rings[plane];
 	const struct axis *axis = &p->y[r->axis];
@@ -727,8 +728,9 @@ static struct row_at row_at(const struct dlbuf_prepare *p, const struct image *i
 }
 
 /* Rows of the components, floats or samples of bytes.c, become output row y of the tensor. */
-static void store_row(const struct dlbuf_prepare *p, const struct band *b, const struct image *image,
-		      uint32_t y, const float *const in[3], const struct byte_samples *samples)
+static void store_row(const struct dlbuf_prepare *p, const struct band *b,
+		      const struct image *image, uint32_t y, const float *const in[3],
+		      const struct byte_samples *samples)
 {
 	struct row_at to = row_at(p, image, y);
 	int64_t channel = image->steps.channel;
@@ -739,8 +741,8 @@ static void store_row(const struct dlbuf_prepare *p, const struct band *b, const
 	for (uint32_t c = 0; c < 3; c++)
 		out[c] = !plain ? b->out[c] : (float *)(void *)to.data + c * channel;
 	if (samples && samples->direct)
-		p->byte_kernels->direct_floats(out, p->groups, samples->from, &samples->rows[1], p->width,
-					       &p->values);
+		p->byte_kernels->direct_floats(out, p->groups, samples->from, &samples->rows[1],
+					       p->width, &p->values);
 	else if (samples)
 		p->byte_kernels->floats(out, samples->rows, p->width, &p->values);
 	else
@@ -795,7 +797,8 @@ static void band_run(const void *data, uint32_t index)
 			if (p->rings[i].direct)
 				direct_row(p, b, i, work->planes[i], work->pitches[i], y);
 			else if (p->rings[i].slots)
-				wide_sums(p, b, i, work->planes[i], work->pitches[i], y, end - 1, &at[i], in);
+				wide_sums(p, b, i, work->planes[i], work->pitches[i], y, end - 1,
+					  &at[i], in);
 		}
 		store_row(p, b, image, y, in, NULL);
 	}
