@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Bytes that become bytes, in fixed point: each component of an output row is a row of samples
- * with 7 bits after the point, scaled along both axes; then the matrix, and the results.
+ * with 7 bits after the point, scaled along both axes; then the matrix, and the results. Where
+ * samples need no more bits, other types are made of the same rows, by a matrix in floats.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -153,13 +154,28 @@ static bool is_even(const struct axis *a, int32_t quarters, int32_t first)
 	return true;
 }
 
-/* The weights of rows are so many parts of 1. */
-static bool has_parts(const struct axis *a, float parts)
+/* The bits after the point that the weights of two samples need; 8: more than 7. */
+static int bits_of(const struct axis *a)
 {
-	const float *right = a->weights + ((a->n + 7) & ~7u);
+	const float *second = a->taps == 2 ? a->weights + ((a->n + 7) & ~7u) : NULL;
+	int bits = 0;
 
-	for (uint32_t i = 0; i < a->n && a->taps > 1; i++)
-		if (prepare_floor(right[i] * parts) != right[i] * parts)
+	for (uint32_t i = 0; i < a->n && second; i++)
+		for (double w; bits < 8; bits++) {
+			w = second[i] * (1 << bits);
+			if (prepare_floor(w) == w)
+				break;
+		}
+	return bits;
+}
+
+/* No sample has to be rounded, and the kernels make floats of it. */
+static bool is_whole(const struct dlbuf_prepare *p)
+{
+	if (p->nout < 3 || p->source.ncomponents < 3 || !p->byte_kernels->floats)
+		return false;
+	for (int i = 0; i < 2; i++)
+		if (bits_of(&p->x[i]) + bits_of(&p->y[i]) > 7)
 			return false;
 	return true;
 }
@@ -206,8 +222,17 @@ static void find_pairs(struct dlbuf_prepare *p)
 			return;
 	q->moved = is_even(chroma, q->halved ? 4 : 2, q->halved ? 1 : -1);
 	q->found = (q->moved || is_even(chroma, q->halved ? 4 : 2, 0)) &&
-		is_even(luma, q->halved ? 8 : 4, q->halved ? 2 : 0) && has_parts(&p->y[1], 128) &&
-		(q->halved ? has_parts(&p->y[0], 128) : p->y[0].taps == 1);
+		is_even(luma, q->halved ? 8 : 4, q->halved ? 2 : 0) && bits_of(&p->y[1]) < 8 &&
+		(q->halved ? bits_of(&p->y[0]) < 8 : p->y[0].taps == 1);
+}
+
+/* Y is the same for all channels of floats; no U in R, no V in B. */
+static bool same_luma(const struct dlbuf_prepare *p)
+{
+	const float (*m)[4] = p->values.matrix;
+	int red = p->values.reversed ? 2 : 0;
+
+	return m[0][0] == m[1][0] && m[0][0] == m[2][0] && !m[red][1] && !m[2 - red][2];
 }
 
 bool prepare_bytes_find(struct dlbuf_prepare *p)
@@ -215,11 +240,12 @@ bool prepare_bytes_find(struct dlbuf_prepare *p)
 	const struct source *s = &p->source;
 
 	p->ngroups = 0;
-	p->pairs.found = false;
+	p->pairs.found = p->copied = false;
+	p->in_floats = p->store > STORE_I8 || p->opts.flags & DLBUF_PREPARE_EXACT ||
+		!find_values(p, &p->byte_values);
 	/* The other filters have weights below 0 and above 1. */
 	if (!p->byte_kernels || p->opts.filter > DLBUF_FILTER_TRIANGLE || s->sample != SAMPLE_U8 || s->group.words || s->packed.samples ||
-	    s->mosaic || p->store > STORE_I8 || p->opts.flags & DLBUF_PREPARE_EXACT ||
-	    !find_values(p, &p->byte_values))
+	    s->mosaic || (p->in_floats && !is_whole(p)))
 		return false;
 	for (uint32_t i = 0; i < s->ncomponents; i++)
 		if (p->x[s->components[i].fine].taps > 2 || p->y[s->components[i].fine].taps > 2)
@@ -232,15 +258,19 @@ bool prepare_bytes_find(struct dlbuf_prepare *p)
 				break;
 		add_group(p, i, n);
 	}
-	p->direct = p->ngroups == 2 && p->byte_values.kind >= BYTES_YUV && p->groups[1].count == 2 &&
+	p->direct = p->ngroups == 2 && p->groups[1].count == 2 &&
+		(p->in_floats ? same_luma(p) : p->byte_values.kind >= BYTES_YUV) &&
+		(!p->in_floats || p->groups[1].kept == (p->groups[0].load == BYTES_IN_ORDER)) &&
 		!p->groups[0].kept && (p->groups[0].load <= BYTES_32 ||
 				       (p->groups[0].load == BYTES_IN_ORDER && p->groups[1].kept)) &&
 		(p->groups[1].load <= BYTES_32 || p->groups[1].kept);
 	for (int i = 0; i < 2 && p->direct; i++)
 		if (p->groups[i].load == BYTES_16 && !p->groups[i].kept)
 			p->groups[i].load = BYTES_32;
-	find_copied(p);
-	find_pairs(p);
+	if (!p->in_floats) {
+		find_copied(p);
+		find_pairs(p);
+	}
 	for (uint32_t i = 0; i < p->ngroups && p->pairs.found; i++)
 		p->groups[i].kept = false;
 	return true;
@@ -293,11 +323,13 @@ void prepare_bytes_fill(struct dlbuf_prepare *p)
 		for (uint32_t i = 0; i < padded(p); i++) {
 			/* Beyond the last output: the last one. */
 			uint32_t of = i < p->width ? i : p->width - 1, window = i & ~7u;
-			int32_t at = x->first[of] * c->step + g->begin - begin;
+			/* The second sample alone is a first one. */
+			bool alone = taps && x->weights[second + of] == 1;
+			int32_t at = (x->first[of] + alone) * c->step + g->begin - begin;
 			uint8_t *lookups = g->lookups + i / 8 * 16;
 
 			if (taps)
-				g->weights[i] = weight_of(x->weights[second + of]);
+				g->weights[i] = alone ? 0 : weight_of(x->weights[second + of]);
 			if (g->load < BYTES_OF_2) {
 				if (i == window)
 					g->places[i / 8] = at;
@@ -409,7 +441,7 @@ static void copied_row(const struct dlbuf_prepare *p, const struct band *b,
 
 void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		       const void *const planes[], const int64_t pitches[], uint32_t y, uint8_t *dst,
-		       int64_t along, int64_t channel)
+		       int64_t along, int64_t channel, struct byte_samples *samples)
 {
 	const struct byte_values *v = &p->byte_values;
 	bool pixels = p->nout == 3 && channel == 1 && along == 3, plain = along == 1;
@@ -434,7 +466,13 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		if (g->kept)
 			keep_rows(p, b, g, data, pitch, row, from[i].weight_b, &in[g->first]);
 	}
-	if (pixels && p->direct && (p->groups[0].load != BYTES_IN_ORDER || !from[0].weight_b)) {
+	samples->direct = p->direct && (p->groups[0].load != BYTES_IN_ORDER || !from[0].weight_b);
+	if (p->in_floats && samples->direct) {
+		memcpy(samples->rows, in, sizeof(in));
+		memcpy(samples->from, from, sizeof(samples->from));
+		return;
+	}
+	if (pixels && samples->direct) {
 		p->byte_kernels->direct(dst, p->groups, from, &in[1], p->width, v);
 		return;
 	}
@@ -446,6 +484,10 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		for (uint32_t k = 0; k < g->count; k++)
 			in[g->first + k].a = in[g->first + k].b = b->sums[g->first + k];
 		p->byte_kernels->samples(&b->sums[g->first], g, padded(p), &from[i]);
+	}
+	if (p->in_floats) {
+		memcpy(samples->rows, in, sizeof(in));
+		return;
 	}
 	for (uint32_t c = 0; c < p->nout; c++)
 		to[c] = plain ? dst + c * channel : (uint8_t *)b->out[c];

@@ -782,4 +782,12 @@ static void pairs(uint8_t *dst, const struct byte_pairs *q, const struct byte_so
 #define PAIRS false, NULL
 #endif
 
-const struct byte_kernels KERNELS = { samples, results, direct, copied, PAIRS };
+/* Processors that have SSE4.1 alone are rare. */
+#if defined(__aarch64__) || WIDE == 16
+#include "floats.h"
+#define FLOATS floats, direct_floats
+#else
+#define FLOATS NULL, NULL
+#endif
+
+const struct byte_kernels KERNELS = { samples, results, direct, copied, PAIRS, FLOATS };

@@ -13,6 +13,9 @@
 #define SHUFFLE_TWO(v, w, how) \
 	((vi)vqtbl2q_u8((uint8x16x2_t){ { (uint8x16_t)(v), (uint8x16_t)(w) } }, vld1q_u8(how)))
 #define SHUFFLE_BYTES(v, how) ((vb)vqtbl1q_u8((uint8x16_t)(v), (uint8x16_t)(how)))
+#define NO 255, 255, 255
+#define WIDE_BYTES(v, k) ((vi)vqtbl1q_u8((uint8x16_t)(v), (uint8x16_t){ \
+	4 * (k), NO, 4 * (k) + 1, NO, 4 * (k) + 2, NO, 4 * (k) + 3, NO }))
 /* The instructions ignore NaN, so it becomes low. */
 #define CLAMP(x, low, high) \
 	((vf)vminnmq_f32(vmaxnmq_f32((float32x4_t)(x), (float32x4_t)(low)), (float32x4_t)(high)))

@@ -64,7 +64,7 @@ static inline vi gather_words(const uint16_t *row, const int32_t *at)
 
 /* Stores vectors s0, s1 ... as columns: value i of vector j to dst[i * to + j]. */
 #if LANES == 8
-#define EACH(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
+#define EACH(f, s) f(0, s) f(1, s) f(2, s) f(3, s) f(4, s) f(5, s) f(6, s) f(7, s)
 #define MIX(m, a, b, ...) const vf m = __builtin_shufflevector(a, b, __VA_ARGS__);
 #define ONES(m, a, b)							\
 	MIX(m##0, a, b, 0, 8, 1, 9, 4, 12, 5, 13)			\
@@ -72,34 +72,37 @@ static inline vi gather_words(const uint16_t *row, const int32_t *at)
 #define TWOS(m, a, b)							\
 	MIX(m##0, a, b, 0, 1, 8, 9, 4, 5, 12, 13)			\
 	MIX(m##1, a, b, 2, 3, 10, 11, 6, 7, 14, 15)
-#define FOURS(i, a, b)							\
-	*(vf *)(dst + (i) * to) =					\
+#define FOURS(dst, i, a, b)						\
+	*(vf *)((dst) + (i) * to) =					\
 		__builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11);	\
-	*(vf *)(dst + ((i) + 4) * to) =					\
+	*(vf *)((dst) + ((i) + 4) * to) =				\
 		__builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
-#define STORE_COLUMNS							\
-	ONES(a, s0, s1) ONES(b, s2, s3) ONES(c, s4, s5) ONES(d, s6, s7)	\
-	TWOS(a0, a0, b0) TWOS(a1, a1, b1) TWOS(c0, c0, d0) TWOS(c1, c1, d1)	\
-	FOURS(0, a00, c00) FOURS(1, a01, c01) FOURS(2, a10, c10) FOURS(3, a11, c11)
+#define STORE_COLUMNS(dst, s)							\
+	ONES(s##a, s##0, s##1) ONES(s##b, s##2, s##3)			\
+	ONES(s##c, s##4, s##5) ONES(s##d, s##6, s##7)			\
+	TWOS(s##a0, s##a0, s##b0) TWOS(s##a1, s##a1, s##b1)		\
+	TWOS(s##c0, s##c0, s##d0) TWOS(s##c1, s##c1, s##d1)		\
+	FOURS(dst, 0, s##a00, s##c00) FOURS(dst, 1, s##a01, s##c01)		\
+	FOURS(dst, 2, s##a10, s##c10) FOURS(dst, 3, s##a11, s##c11)
 #else
-#define EACH(f) f(0) f(1) f(2) f(3)
-#define STORE_COLUMNS							\
-	const vf a = __builtin_shufflevector(s0, s1, 0, 4, 1, 5);	\
-	const vf b = __builtin_shufflevector(s0, s1, 2, 6, 3, 7);	\
-	const vf c = __builtin_shufflevector(s2, s3, 0, 4, 1, 5);	\
-	const vf d = __builtin_shufflevector(s2, s3, 2, 6, 3, 7);	\
-	*(vf *)dst = __builtin_shufflevector(a, c, 0, 1, 4, 5);		\
-	*(vf *)(dst + to) = __builtin_shufflevector(a, c, 2, 3, 6, 7);	\
-	*(vf *)(dst + 2 * to) = __builtin_shufflevector(b, d, 0, 1, 4, 5);	\
-	*(vf *)(dst + 3 * to) = __builtin_shufflevector(b, d, 2, 3, 6, 7);
+#define EACH(f, s) f(0, s) f(1, s) f(2, s) f(3, s)
+#define STORE_COLUMNS(dst, s)							\
+	const vf s##a = __builtin_shufflevector(s##0, s##1, 0, 4, 1, 5);	\
+	const vf s##b = __builtin_shufflevector(s##0, s##1, 2, 6, 3, 7);	\
+	const vf s##c = __builtin_shufflevector(s##2, s##3, 0, 4, 1, 5);	\
+	const vf s##d = __builtin_shufflevector(s##2, s##3, 2, 6, 3, 7);	\
+	*(vf *)(dst) = __builtin_shufflevector(s##a, s##c, 0, 1, 4, 5);		\
+	*(vf *)((dst) + to) = __builtin_shufflevector(s##a, s##c, 2, 3, 6, 7);	\
+	*(vf *)((dst) + 2 * to) = __builtin_shufflevector(s##b, s##d, 0, 1, 4, 5);	\
+	*(vf *)((dst) + 3 * to) = __builtin_shufflevector(s##b, s##d, 2, 3, 6, 7);
 #endif
 
 /* dst[i * to + j] = from[j * step + i], for LANES x LANES values. */
 static inline void turn(float *dst, size_t to, const float *from, size_t step)
 {
-#define LOAD(j) const vf s##j = vf_load(from + j * step);
-	EACH(LOAD)
-	STORE_COLUMNS
+#define LOAD(j, s) const vf s##j = vf_load(from + j * step);
+	EACH(LOAD, s)
+	STORE_COLUMNS(dst, s)
 }
 
 /* The compiler makes better vectors of these loops than we do, if each is a function. */
@@ -114,83 +117,148 @@ static inline void turn(float *dst, size_t to, const float *from, size_t step)
 TO_FLOATS(from_bytes, uint8_t, row[i])
 TO_FLOATS(from_words, uint16_t, row[i] >> shift)
 
-/* dst = or += a strip of `count` rows, weighted; they are PREPARE_STRIP apart. */
-INLINE void add_rows(float *restrict dst, const float *rows, const float w[], int count,
-		     bool first)
+#define LOW_HALVES(a, b)									\
+	__builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define HIGH_HALVES(a, b)									\
+	__builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+
+#ifndef WIDE_BYTES
+/* Bytes LANES * k to LANES * k + LANES - 1. */
+static inline vi WIDE_BYTES(vb v, int k)
 {
-	for (size_t i = 0; i < PREPARE_STRIP; i += 2 * LANES) {
+	const vb zero = { 0 };
+	vw two = (vw)(k & 2 ? HIGH_HALVES(v, zero) : LOW_HALVES(v, zero)), none = { 0 };
+
+	return (vi)(k & 1 ? __builtin_shufflevector(two, none, 4, 12, 5, 13, 6, 14, 7, 15) :
+		    __builtin_shufflevector(two, none, 0, 8, 1, 9, 2, 10, 3, 11));
+}
+#endif
+
+/* 16 columns of bytes: dst[i * PREPARE_ROWS + j] = rows[j][i]. */
+INLINE void byte_columns(float *dst, const uint8_t *const rows[PREPARE_ROWS], size_t at)
+{
+#define ZIP(to, a, b)				\
+	const vb to##0 = LOW_HALVES(a, b), to##1 = HIGH_HALVES(a, b);
+#define ROW(j) *(const vb *)(rows[j] + at)
+	ZIP(a, ROW(0), ROW(4)) ZIP(b, ROW(1), ROW(5)) ZIP(c, ROW(2), ROW(6)) ZIP(d, ROW(3), ROW(7))
+	ZIP(ac0, a0, c0) ZIP(ac1, a1, c1) ZIP(bd0, b0, d0) ZIP(bd1, b1, d1)
+	ZIP(e0, ac00, bd00) ZIP(e1, ac01, bd01) ZIP(e2, ac10, bd10) ZIP(e3, ac11, bd11)
+	const vb all[8] = { e00, e01, e10, e11, e20, e21, e30, e31 };
+#undef ROW
+#undef ZIP
+
+	for (int i = 0; i < 8; i++)
+		for (int k = 0; k < 16 / LANES; k++)
+			*(vf *)(dst + 16 * i + LANES * k) =
+				__builtin_convertvector(WIDE_BYTES(all[i], k), vf);
+}
+
+static void columns(float *restrict dst, uint32_t n, const void *const rows[PREPARE_ROWS],
+		    enum sample sample, uint32_t shift)
+{
+	float strips[PREPARE_ROWS * PREPARE_STRIP];
+
+	if (sample == SAMPLE_U8 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) {
+		const uint8_t *from[PREPARE_ROWS];
+
+		memcpy(from, rows, sizeof(from));
+		for (size_t i = 0; i < n; i += 16)
+			byte_columns(dst + i * PREPARE_ROWS, from, i);
+		return;
+	}
+	/* The last strip has the room behind the rows, too. */
+	for (uint32_t i = 0; i < n; i += PREPARE_STRIP) {
+		for (int j = 0; j < PREPARE_ROWS; j++) {
+			float *to = strips + j * PREPARE_STRIP;
+
+			if (sample == SAMPLE_U8)
+				from_bytes(to, (const uint8_t *)rows[j] + i, 0);
+			else if (sample == SAMPLE_U16)
+				from_words(to, (const uint16_t *)rows[j] + i, shift);
+			else
+				memcpy(to, (const float *)rows[j] + i, PREPARE_STRIP * sizeof(*to));
+		}
+		for (uint32_t at = 0; at < PREPARE_STRIP && i + at < n; at += LANES)
+			for (int j = 0; j < PREPARE_ROWS; j += LANES)
+				turn(dst + (size_t)(i + at) * PREPARE_ROWS + j, PREPARE_ROWS,
+				     strips + j * PREPARE_STRIP + at, PREPARE_STRIP);
+	}
+}
+
+/* dst = or += `count` rows, weighted. */
+INLINE void add_rows(float *restrict dst, const float *const rows[], const float w[], int count,
+		     bool first, uint32_t n)
+{
+	const float *from[8];
+
+	for (int k = 0; k < count; k++)
+		from[k] = rows[k];
+	for (size_t i = 0; i < n; i += 2 * LANES) {
 		/* Two sums wait less for each other. */
-		vf a = vf_load(rows + i) * w[0], b = vf_load(rows + i + LANES) * w[0];
+		vf a = vf_load(from[0] + i) * w[0], b = vf_load(from[0] + i + LANES) * w[0];
 
 		if (!first) {
 			a += vf_load(dst + i);
 			b += vf_load(dst + i + LANES);
 		}
 		for (int k = 1; k < count; k++) {
-			a += vf_load(rows + k * PREPARE_STRIP + i) * w[k];
-			b += vf_load(rows + k * PREPARE_STRIP + i + LANES) * w[k];
+			a += vf_load(from[k] + i) * w[k];
+			b += vf_load(from[k] + i + LANES) * w[k];
 		}
 		*(vf *)(dst + i) = a;
 		*(vf *)(dst + i + LANES) = b;
 	}
 }
 
-static void blend(float *restrict dst, uint32_t n, const struct block *b)
+static void sum(float *restrict dst, const float *const rows[], const float weights[], uint32_t n,
+		uint32_t width)
 {
-	float sums[LANES * PREPARE_STRIP];
-
-	/* The last strip has the room behind the rows, too. */
-	for (uint32_t i = 0; i < n; i += PREPARE_STRIP) {
-		for (uint32_t j = 0; j < b->nrows; j++) {
-			float *to = b->strip + (size_t)j * PREPARE_STRIP;
-
-			if (b->sample == SAMPLE_U8)
-				from_bytes(to, (const uint8_t *)b->rows[j] + i, 0);
-			else if (b->sample == SAMPLE_U16)
-				from_words(to, (const uint16_t *)b->rows[j] + i, b->shift);
-			else
-				memcpy(to, (const float *)b->rows[j] + i, PREPARE_STRIP * sizeof(*to));
+	for (uint32_t k = 0, count; k < n; k += count) {
+		count = k ? 4 : 8;
+		count = n - k < count ? n - k : count;
+#define FIRST(c) case c: add_rows(dst, rows, weights, c, true, width); break;
+#define MORE(c) case 8 + c: add_rows(dst, rows + k, weights + k, c, false, width); break;
+		switch (k ? 8 + count : count) {
+		FIRST(1) FIRST(2) FIRST(3) FIRST(4) FIRST(5) FIRST(6) FIRST(7) FIRST(8)
+		MORE(1) MORE(2) MORE(3) MORE(4)
 		}
-		for (int j = 0; j < LANES; j++) {
-			float *sum = sums + j * PREPARE_STRIP;
-
-			for (uint32_t k = 0; k < b->taps; k += 8) {
-				const float *w = b->weights + j * b->step + k;
-				const float *rows = b->strip +
-					(size_t)(b->first[j] + k) * PREPARE_STRIP;
-
-				const uint32_t left = b->taps - k;
-
-				if (left > 6)
-					add_rows(sum, rows, w, 8, !k);
-				else if (left > 4)
-					add_rows(sum, rows, w, 6, !k);
-				else if (left > 2)
-					add_rows(sum, rows, w, 4, !k);
-				else
-					add_rows(sum, rows, w, 2, !k);
-			}
-		}
-		for (uint32_t at = 0; at < PREPARE_STRIP && i + at < n; at += LANES)
-			turn(dst + (size_t)(i + at) * LANES, LANES, sums + at, PREPARE_STRIP);
+#undef MORE
+#undef FIRST
 	}
 }
 
 static void scale(float *restrict dst, size_t to, const struct axis *axis, const int32_t *places,
 		  const float *values, int32_t step)
 {
-	uint32_t padded = (axis->n + 7) & ~7u;
+	const size_t padded = (axis->n + 7) & ~7u, more = (size_t)step * PREPARE_ROWS;
 
-	for (uint32_t i = 0; i < padded; i += LANES, dst += LANES) {
-		const float *w = axis->weights + i;
-#define BEGIN(j) const float *from##j = values + (size_t)places[i + j] * LANES; vf s##j = { 0 };
-#define ADD(j) s##j += vf_load(from##j + at) * w[j];
-		EACH(BEGIN)
-		for (size_t k = 0, at = 0; k < axis->taps; k++, w += padded) {
-			EACH(ADD)
-			at += (size_t)step * LANES;
+	for (uint32_t i = 0; i < padded; i += LANES) {
+		const float *weights = axis->weights + i;
+		uint32_t left = axis->taps;
+		size_t at = 0;
+#define BEGIN(j, s) const float *from##j = values + (size_t)places[i + j] * PREPARE_ROWS;
+#define ZERO(j, s) vf s##j = { 0 };
+#define ADD(j, s) s##j += vf_load(from##j + at) * w[j];
+#define ADD_HIGH(j, s) s##j += vf_load(from##j + at + LANES) * w[j];
+#if LANES == PREPARE_ROWS
+#define TAP(k) { const vf w = vf_load(weights + (k) * padded); EACH(ADD, s) at += more; }
+#else
+#define TAP(k) \
+	{ const vf w = vf_load(weights + (k) * padded); EACH(ADD, s) EACH(ADD_HIGH, t) at += more; }
+		EACH(ZERO, t)
+#endif
+		EACH(ZERO, s)
+		EACH(BEGIN, s)
+		for (; left > 1; left -= 2, weights += 2 * padded) {
+			TAP(0)
+			TAP(1)
 		}
-		STORE_COLUMNS
+		if (left)
+			TAP(0)
+		STORE_COLUMNS(dst + i, s)
+#if LANES < PREPARE_ROWS
+		STORE_COLUMNS(dst + LANES * to + i, t)
+#endif
 	}
 }
 
@@ -839,7 +907,6 @@ static void interleave(void *dst, const float *const rows[3], uint32_t n, enum s
 }
 
 const struct prepare_kernels KERNELS = {
-	LANES,
 #ifdef SHUFFLE_TWO
 	2,
 #elif defined(SHUFFLE)
@@ -847,6 +914,6 @@ const struct prepare_kernels KERNELS = {
 #else
 	0,
 #endif
-	blend, scale, bilinear, split, widen, mosaic, between, colours,
+	columns, scale, bilinear, split, widen, mosaic, sum, between, colours,
 	convert, interleave,
 };

@@ -17,6 +17,8 @@
 #define SHUFFLE(v, how) \
 	((vi)_mm256_shuffle_epi8((__m256i)(v), _mm256_loadu_si256((const __m256i *)(how))))
 #define SHUFFLE_BYTES(v, how) ((vb)_mm_shuffle_epi8((__m128i)(v), (__m128i)(how)))
+#define WIDE_BYTES(v, k) \
+	((vi)_mm256_cvtepu8_epi32((k) ? _mm_srli_si128((__m128i)(v), 8) : (__m128i)(v)))
 #define CLAMP(x, low, high) \
 	((vf)_mm256_min_ps(_mm256_max_ps((__m256)(x), (__m256)(low)), (__m256)(high)))
 #define TO_HALVES(x) ((halves)_mm256_cvtps_ph((__m256)(x), 0))

@@ -141,6 +141,13 @@ struct byte_row {
 	int16_t weight_b;
 };
 
+/* What a matrix in floats is applied to. */
+struct byte_samples {
+	bool direct;			/* by byte_kernels.direct_floats() */
+	struct byte_row rows[3];
+	struct byte_source from[2];
+};
+
 /* Which entries of the matrix are not 0. */
 enum byte_kind {
 	BYTES_ANY,
@@ -179,13 +186,15 @@ struct prepare_threads;
 struct band {
 	char *rows[DLBUF_MAX_PLANES];		/* the last rows of each plane */
 	int64_t *held[DLBUF_MAX_PLANES];	/* and their numbers */
-	const void **window;			/* the rows of outputs */
-	float *weights, *strip, *blended;	/* of a block */
-	float *in[3], *out[3];			/* in: rows of a block; out: a row */
+	const float **window;			/* the rows of an output */
+	float *weights;				/* and theirs */
+	float *columns;				/* PREPARE_ROWS rows of a source */
+	float *scaled[3];			/* the last rows of components, scaled along x */
+	float *in[3], *out[3];			/* a row */
 	void *converted, *fetched;
 	char *wide[3];				/* the last rows of a mosaic, as numbers */
 	int64_t *wide_held;			/* and which they are */
-	float *sampled[2][3];			/* the last rows of components, scaled along x */
+	float *sampled[2][3];			/* the same, where outputs need two */
 	int64_t *sampled_held;			/* [2][3] */
 	/* Rows of the byte loops: one of each component, and the last two of those that are kept. */
 	int16_t *sums[3], *kept[3][2];
@@ -213,6 +222,7 @@ struct dlbuf_prepare {
 	/* For each plane: the values that are read, and how many of the last rows are kept. */
 	struct ring {
 		uint32_t begin, n, slots, axis;
+		uint32_t scaled;	/* rows that are kept, scaled along x */
 		uint32_t copied;	/* bytes from byte `begin` on, which are split */
 		size_t bytes;		/* of a row */
 		bool direct;		/* outputs are sums of samples, row by row */
@@ -221,7 +231,6 @@ struct dlbuf_prepare {
 	bool paired[3];			/* kernels compute this component with the next */
 	int64_t origins[3];		/* where sample 0 of a component is in a row of its ring */
 	size_t row;			/* values of a row in a band's memory: in, out */
-	uint32_t block;			/* rows of the scaled picture that are computed at once */
 	int32_t *places[3];			/* of each component: the first value of a window */
 	/*
 	 * Tables of values 0 to 3 of the places: which of the bytes from the first of 4 places on
@@ -232,6 +241,7 @@ struct dlbuf_prepare {
 	/* Bytes in fixed point; no groups: floats. */
 	struct byte_group groups[3];
 	uint32_t ngroups;
+	bool in_floats;		/* the matrix, of rows of samples that are exact */
 	bool direct;
 	bool copied;			/* pixels are three bytes of words of 4, as they are */
 	uint8_t order[16];		/* of 4 pixels: which bytes of 4 words they are */
@@ -333,27 +343,18 @@ int prepare_run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[
 /* Values of a row that become floats at once. */
 #define PREPARE_STRIP 128
 
-/* The source's rows of a block: one output row for each lane. */
-struct block {
-	const void *const *rows;
-	uint32_t nrows, taps;
-	uint32_t first[8];	/* of each lane */
-	const float *weights;	/* of a lane's taps, then zeros; the next lane's: step behind */
-	size_t step;		/* taps rounded up to 8 */
-	float *strip;		/* [nrows + 7][PREPARE_STRIP], numbers */
-	enum sample sample;	/* SAMPLE_F32: rows of floats */
-	uint32_t shift;
-};
+/* Rows of a source that are scaled along x at once. */
+#define PREPARE_ROWS 8
 
 /*
  * The code for one kind of processor. Rows of floats are aligned to 32 bytes, and have room
  * for 8 more; rows of a source have room for PREPARE_STRIP.
  */
 struct prepare_kernels {
-	uint32_t lanes;			/* of a block */
 	uint32_t windows;		/* of 16 bytes, that a table of shuffles can cover, or 0 */
-	/* dst[i][j] = the sum over k of rows[first[j] + k][i] * weights[j][k], for all lanes j */
-	void (*blend)(float *dst, uint32_t n, const struct block *block);
+	/* dst[i][j] = rows[j][i]; writes up to PREPARE_STRIP more columns */
+	void (*columns)(float *dst, uint32_t n, const void *const rows[PREPARE_ROWS],
+			enum sample sample, uint32_t shift);
 	/*
 	 * dst[j][i] = the sum over k of values[places[i] + k * step][j] * weights[k][i]; `to` is from
 	 * one row of dst to the next.
@@ -381,6 +382,9 @@ struct prepare_kernels {
 	 */
 	void (*mosaic)(void *own, void *green, void *other, const void *const rows[3], uint32_t n,
 		       bool green_first, enum sample sample);
+	/* dst = the sum of n rows times their weights; writes whole vectors */
+	void (*sum)(float *dst, const float *const rows[], const float weights[], uint32_t n,
+		    uint32_t width);
 	/* dst = a + (b - a) * weight */
 	void (*between)(float *dst, const float *a, const float *b, float weight, uint32_t n);
 	/* out[c][i] = matrix[c] * in[i], not beyond low[c] and high[c]; in has nin rows. */
@@ -414,6 +418,13 @@ struct byte_kernels {
 	/* The same for pairs, or NULL: rows of luma and of chroma, with one sample more behind it. */
 	void (*pairs)(uint8_t *dst, const struct byte_pairs *pairs, const struct byte_source from[2],
 		      uint32_t n, const struct byte_values *v);
+	/* prepare_kernels.colours() of three rows of samples, to three channels; or NULL */
+	void (*floats)(float *const out[], const struct byte_row in[3], uint32_t n,
+		       const struct values *to);
+	/* Of what direct() takes; Y counts the same for all channels; no U in R, no V in B. */
+	void (*direct_floats)(float *const out[], const struct byte_group g[2],
+			      const struct byte_source from[2], const struct byte_row kept[2],
+			      uint32_t n, const struct values *to);
 };
 
 /* rows.c: the values of a plane's row, in the place of one before `oldest` if it is not there. */
@@ -429,10 +440,13 @@ size_t prepare_bytes_tables(struct dlbuf_prepare *p, uintptr_t at);
 size_t prepare_bytes_band(const struct dlbuf_prepare *p, struct band *b, uintptr_t at);
 /* The tables' contents, when the rings are known. */
 void prepare_bytes_fill(struct dlbuf_prepare *p);
-/* Output row y to the tensor: at its first value, `along` from one to the next, NHWC or planes. */
+/*
+ * Output row y to the tensor: at its first value, `along` from one to the next, NHWC or planes.
+ * Plans in floats: finds its samples.
+ */
 void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		       const void *const planes[], const int64_t pitches[], uint32_t y, uint8_t *dst,
-		       int64_t along, int64_t channel);
+		       int64_t along, int64_t channel, struct byte_samples *samples);
 
 /* The code for this processor; that for bytes may be NULL. */
 const struct prepare_kernels *prepare_choose(const struct byte_kernels **bytes);

@@ -59,24 +59,6 @@ static bool paired(const struct source *s, uint32_t i)
 		next->step == 2 && (next->first ^ c->first) == 1 && next->fine == c->fine;
 }
 
-/* The rows that n outputs after the other need: the most of all. */
-static uint32_t rows_of(const struct axis *y, uint32_t n)
-{
-	uint32_t most = 0;
-
-	for (uint32_t i = 0; i < y->n; i++) {
-		uint32_t rows = y->taps;
-
-		for (uint32_t j = i + 1; j < y->n && j < i + n; j++) {
-			uint32_t more = (uint32_t)(y->first[j] - y->first[j - 1]);
-
-			rows += more < y->taps ? more : y->taps;
-		}
-		most = rows > most ? rows : most;
-	}
-	return most;
-}
-
 /* Bytes from one sample of a component to the next: those of a word. */
 static uint32_t word_bytes(const struct source *s, const struct component *c)
 {
@@ -125,11 +107,11 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 		if (s->components[i].plane == plane)
 			p->origins[i] = (int64_t)s->components[i].first - begin;
 	r->direct = narrow;
-	r->slots = narrow ? p->y[r->axis].taps : rows_of(&p->y[r->axis], p->kernels->lanes);
+	r->slots = narrow ? p->y[r->axis].taps : PREPARE_ROWS;
 	r->bytes = ((size_t)r->n + PREPARE_STRIP) * value_bytes(s->rows);
 	r->bytes = (r->bytes + 31) & ~(size_t)31;
-	if (!narrow)
-		p->block = p->kernels->lanes;
+	/* Whole groups, of which the first and the last may be needed in part. */
+	r->scaled = narrow ? 0 : (p->y[r->axis].taps + 2 * PREPARE_ROWS - 2) & ~(PREPARE_ROWS - 1u);
 }
 
 static size_t aligned(size_t n)
@@ -140,7 +122,7 @@ static size_t aligned(size_t n)
 /* Lays out the memory of a band from `at` on; returns its size. */
 static size_t band_init(const struct dlbuf_prepare *p, struct band *b, uintptr_t at)
 {
-	size_t widest = 0, slots = 0, fetched = 0, row = p->row * sizeof(float);
+	size_t widest = 0, taps = 0, fetched = 0, row = p->row * sizeof(float);
 	uintptr_t begin = at;
 
 	at += prepare_bytes_band(p, b, at);
@@ -151,20 +133,19 @@ static size_t band_init(const struct dlbuf_prepare *p, struct band *b, uintptr_t
 		at += r->slots * r->bytes;
 		b->held[i] = (int64_t *)at;
 		at += aligned(r->slots * sizeof(**b->held));
-		slots = r->slots > slots ? r->slots : slots;
 		fetched = r->bytes > fetched ? r->bytes : fetched;
 		fetched = r->copied + PREPARE_STRIP > fetched ? r->copied + PREPARE_STRIP : fetched;
-		if (!r->direct)
-			widest = r->n > widest ? r->n : widest;
+		if (r->direct)
+			continue;
+		widest = r->n > widest ? r->n : widest;
+		taps = p->y[r->axis].taps > taps ? p->y[r->axis].taps : taps;
 	}
-	b->window = (const void **)at;
-	at += aligned(slots * sizeof(*b->window));
-	b->strip = (float *)at;
-	at += p->block > 1 ? (slots + 7) * PREPARE_STRIP * sizeof(float) : 0;
+	b->window = (const float **)at;
+	at += aligned(taps * sizeof(*b->window));
 	b->weights = (float *)at;
-	at += aligned(p->block * (slots + 7) * sizeof(float));
-	b->blended = (float *)at;
-	at += aligned((widest + 8) * p->kernels->lanes * sizeof(float));
+	at += aligned(taps * sizeof(*b->weights));
+	b->columns = (float *)at;
+	at += widest ? (widest + PREPARE_STRIP) * PREPARE_ROWS * sizeof(float) : 0;
 	b->converted = (void *)at;
 	at += row;
 	b->fetched = (void *)at;
@@ -181,9 +162,12 @@ static size_t band_init(const struct dlbuf_prepare *p, struct band *b, uintptr_t
 		for (int k = 0; k < 2; k++, at += row)
 			b->sampled[k][i] = (float *)at;
 		b->in[i] = (float *)at;
-		at += p->block * row;
+		at += row;
 		b->out[i] = (float *)at;
 		at += row;
+		b->scaled[i] = (float *)at;
+		if (i < p->source.ncomponents)
+			at += p->rings[p->source.components[i].plane].scaled * row;
 	}
 	return at - begin;
 }
@@ -235,7 +219,6 @@ int prepare_scratch(struct dlbuf_prepare *p)
 
 	p->row = ((size_t)p->width + 15) & ~(size_t)7;
 	row = p->row * sizeof(float);
-	p->block = 1;
 	prepare_bytes_find(p);
 	p->split = p->source.split && !p->ngroups;
 	for (uint32_t i = 0; i < p->source.nplanes; i++)
@@ -508,54 +491,90 @@ static uint32_t row_shift(const struct source *s)
 	return s->split ? 0 : s->shift;
 }
 
-/* The components of one plane, for n output rows from y on, which are at most a block. */
-static void block_rows(const struct dlbuf_prepare *p, const struct band *b, uint32_t plane,
-		       const void *data, int64_t pitch, uint32_t y, uint32_t n)
+/*
+ * How far a band is in a plane whose outputs need more than two rows. The rows that outputs need
+ * are counted: so many are scaled along x.
+ */
+struct progress {
+	uint32_t scaled;
+	uint32_t y, first;	/* an output, and the count of its first row */
+};
+
+/* Goes on to output y. */
+static void proceed(const struct axis *axis, uint32_t y, struct progress *at)
+{
+	for (; at->y < y; at->y++) {
+		uint32_t more = (uint32_t)(axis->first[at->y + 1] - axis->first[at->y]);
+
+		at->first += more < axis->taps ? more : axis->taps;
+	}
+}
+
+/*
+ * Scales the next rows of a plane along x, PREPARE_ROWS of them: those that outputs need from that
+ * of `at` on, which is at most `last`.
+ */
+static void scale_rows(const struct dlbuf_prepare *p, const struct band *b, uint32_t plane,
+		       const void *data, int64_t pitch, uint32_t last, struct progress at)
 {
 	const struct source *s = &p->source;
 	const struct ring *r = &p->rings[plane];
 	const struct axis *axis = &p->y[r->axis];
-	size_t padded = (axis->n + 7) & ~7u;
-	const void *any = NULL;
-	int64_t last = -1;
-	struct block block = {
-		.rows = b->window, .taps = axis->taps, .weights = b->weights,
-		.step = (axis->taps + 7) & ~(size_t)7, .strip = b->strip,
-		.sample = s->rows, .shift = row_shift(s),
-	};
+	const void *rows[PREPARE_ROWS];
+	int64_t row, oldest = -1;
 
-	for (uint32_t j = 0; j < p->block; j++) {
-		/* There may be less rows than lanes: the last one again. */
-		uint32_t i = y + (j < n ? j : n - 1);
-		int64_t first = axis->first[i];
-
-		for (uint32_t k = 0; k < axis->taps; k++) {
-			if (first + k <= last)
-				continue;
-			last = first + k;
-			b->window[block.nrows++] = NULL;
-		}
-		block.first[j] = block.nrows - axis->taps;
-		memset(b->weights + j * block.step, 0, block.step * sizeof(float));
-		for (uint32_t k = 0; k < axis->taps; k++) {
-			const void **at = &b->window[block.first[j] + k];
-
-			b->weights[j * block.step + k] = axis->weights[k * padded + i];
-			if (!*at && axis->weights[k * padded + i])
-				any = *at = prepare_fetch(p, b, plane, data, pitch, first + k, axis->first[y]);
-		}
+	for (uint32_t j = 0; j < PREPARE_ROWS; j++) {
+		while (at.y < last && at.scaled + j >= at.first + axis->taps)
+			proceed(axis, at.y + 1, &at);
+		/* There may be less: the last one again. */
+		rows[j] = j ? rows[j - 1] : NULL;
+		if (at.scaled + j >= at.first + axis->taps)
+			continue;
+		row = axis->first[at.y] + (at.scaled + j - at.first);
+		oldest = j ? oldest : row;
+		rows[j] = prepare_fetch(p, b, plane, data, pitch, row, oldest);
 	}
-	/* In the place of a row that is not needed: one that is, times 0. */
-	for (uint32_t i = 0; i < block.nrows; i++)
-		b->window[i] = b->window[i] ? b->window[i] : any;
-	p->kernels->blend(b->blended, r->n, &block);
+	p->kernels->columns(b->columns, r->n, rows, s->rows, row_shift(s));
 	for (uint32_t i = 0; i < s->ncomponents; i++) {
 		const struct component *c = &s->components[i];
-		const float *values = b->blended + p->origins[i] * p->kernels->lanes;
+		const float *values = b->columns + p->origins[i] * PREPARE_ROWS;
 
 		if (c->plane == plane)
-			p->kernels->scale(b->in[i], p->row, &p->x[c->fine], p->places[i],
-					  values, value_step(p, c));
+			p->kernels->scale(b->scaled[i] + at.scaled % r->scaled * p->row, p->row,
+					  &p->x[c->fine], p->places[i], values, value_step(p, c));
+	}
+}
+
+/* The components of one plane for output row y, which are sums of rows that are scaled along x. */
+static void wide_sums(const struct dlbuf_prepare *p, const struct band *b, uint32_t plane,
+		      const void *data, int64_t pitch, uint32_t y, uint32_t last,
+		      struct progress *at, const float *in[3])
+{
+	const struct ring *r = &p->rings[plane];
+	const struct axis *axis = &p->y[r->axis];
+	uint32_t padded = (axis->n + 7) & ~7u;
+
+	proceed(axis, y, at);
+	for (; at->scaled < at->first + axis->taps; at->scaled += PREPARE_ROWS)
+		scale_rows(p, b, plane, data, pitch, last, *at);
+	for (uint32_t i = 0; i < p->source.ncomponents; i++) {
+		uint32_t n = 0;
+
+		if (p->source.components[i].plane != plane)
+			continue;
+		for (uint32_t k = 0; k < axis->taps; k++) {
+			float w = axis->weights[(size_t)k * padded + y];
+
+			if (!w)
+				continue;
+			b->weights[n] = w;
+			b->window[n++] = b->scaled[i] + (at->first + k) % r->scaled * p->row;
+		}
+		in[i] = b->in[i];
+		if (n == 1)
+			in[i] = b->window[0];
+		else
+			p->kernels->sum(b->in[i], b->window, b->weights, n, p->width);
 	}
 }
 
@@ -578,9 +597,9 @@ static void sample(const struct dlbuf_prepare *p, uint32_t i, float *const to[],
 			     weight, value_step(p, c), s->rows == SAMPLE_U16, row_shift(s));
 }
 
-/* The components of one plane that are sums of samples, for output row y, to row j of `in`. */
+/* The components of one plane that are sums of samples, for output row y. */
 static void direct_row(const struct dlbuf_prepare *p, const struct band *b, uint32_t plane,
-		       const void *data, int64_t pitch, uint32_t y, uint32_t j)
+		       const void *data, int64_t pitch, uint32_t y)
 {
 	const struct source *s = &p->source;
 	const struct axis *axis = &p->y[p->rings[plane].axis];
@@ -602,14 +621,10 @@ static void direct_row(const struct dlbuf_prepare *p, const struct band *b, uint
 		nrows++;
 	}
 	for (uint32_t i = 0; i < s->ncomponents; i += 1 + p->paired[i]) {
-		float *to[3];
-
 		if (s->components[i].plane != plane)
 			continue;
-		for (uint32_t c = 0; c < 3; c++)
-			to[c] = b->in[c] + j * p->row;
 		if (!kept) {
-			sample(p, i, to, rows[0], rows[1], below);
+			sample(p, i, b->in, rows[0], rows[1], below);
 			continue;
 		}
 		for (uint32_t k = 0; k < nrows; k++) {
@@ -620,7 +635,7 @@ static void direct_row(const struct dlbuf_prepare *p, const struct band *b, uint
 			b->sampled_held[slot * 3 + i] = numbers[k];
 		}
 		for (uint32_t c = i; c <= i + p->paired[i]; c++)
-			p->kernels->between(to[c], b->sampled[numbers[0] % 2][c],
+			p->kernels->between(b->in[c], b->sampled[numbers[0] % 2][c],
 					    b->sampled[numbers[nrows - 1] % 2][c], below, p->width);
 	}
 }
@@ -719,22 +734,26 @@ static struct row_at row_at(const struct dlbuf_prepare *p, const struct image *i
 	return (struct row_at){ image->data + at * store_bytes(p->store), odd ? sy : sx, across };
 }
 
-/* Row j of `in` becomes output row y of the tensor. */
+/* Rows of the components, floats or samples of bytes.c, become output row y of the tensor. */
 static void store_row(const struct dlbuf_prepare *p, const struct band *b,
-		      const struct image *image, uint32_t y, uint32_t j)
+		      const struct image *image, uint32_t y, const float *const in[3],
+		      const struct byte_samples *samples)
 {
 	struct row_at to = row_at(p, image, y);
 	int64_t channel = image->steps.channel;
 	bool plain = p->store == STORE_F32 && to.along == 1;
 	bool pixels = to.along == 3 && channel == 1 && p->nout == 3;
-	const float *in[3];
 	float *out[3];
 
-	for (uint32_t c = 0; c < 3; c++) {
-		in[c] = b->in[c] + j * p->row;
+	for (uint32_t c = 0; c < 3; c++)
 		out[c] = !plain ? b->out[c] : (float *)(void *)to.data + c * channel;
-	}
-	p->kernels->colours(out, p->nout, in, p->source.ncomponents, p->width, &p->values);
+	if (samples && samples->direct)
+		p->byte_kernels->direct_floats(out, p->groups, samples->from, &samples->rows[1],
+					       p->width, &p->values);
+	else if (samples)
+		p->byte_kernels->floats(out, samples->rows, p->width, &p->values);
+	else
+		p->kernels->colours(out, p->nout, in, p->source.ncomponents, p->width, &p->values);
 	if (pixels)
 		p->kernels->interleave(to.data, (const float *const *)b->out, p->width, p->store,
 				       p->zero_point);
@@ -751,9 +770,12 @@ static void band_run(const void *data, uint32_t index)
 	bool odd = p->info.turn % 2;
 	uint32_t w = odd ? p->height : p->width, h = odd ? p->width : p->height;
 	uint32_t x0 = p->info.left > 0 ? p->info.left : 0, y0 = p->info.top > 0 ? p->info.top : 0;
-	uint32_t begin = band_begin(p, b, p->height), end = band_begin(p, b + 1, p->height);
-	struct row_at to = row_at(p, image, begin);
+	uint32_t first = band_begin(p, b, p->height), end = band_begin(p, b + 1, p->height);
+	struct row_at to = row_at(p, image, first);
+	struct progress at[DLBUF_MAX_PLANES];
 
+	for (uint32_t i = 0; i < p->source.nplanes; i++)
+		at[i] = (struct progress){ .y = first };
 	for (uint32_t i = 0; i < p->source.nplanes; i++)
 		for (uint32_t j = 0; j < p->rings[i].slots; j++)
 			b->held[i][j] = -1;
@@ -767,21 +789,25 @@ static void band_run(const void *data, uint32_t index)
 	fill(p, b, image, 0, y0 + h, p->info.width, p->info.height - y0 - h);
 	fill(p, b, image, 0, y0, x0, h);
 	fill(p, b, image, x0 + w, y0, p->info.width - x0 - w, h);
-	for (uint32_t y = begin; y < end && p->ngroups; y++, to.data += to.across)
+	for (uint32_t y = first; y < end && p->ngroups; y++, to.data += to.across) {
+		struct byte_samples samples;
+
 		prepare_bytes_row(p, b, work->planes, work->pitches, y, (uint8_t *)to.data, to.along,
-				  image->steps.channel);
-	for (uint32_t y = begin, n; y < end && !p->ngroups; y += n) {
-		n = end - y < p->block ? end - y : p->block;
+				  image->steps.channel, &samples);
+		if (p->in_floats)
+			store_row(p, b, image, y, NULL, &samples);
+	}
+	for (uint32_t y = first; y < end && !p->ngroups; y++) {
+		const float *in[3] = { b->in[0], b->in[1], b->in[2] };
+
 		for (uint32_t i = 0; i < p->source.nplanes; i++) {
-			if (!p->rings[i].slots)
-				continue;
-			if (!p->rings[i].direct)
-				block_rows(p, b, i, work->planes[i], work->pitches[i], y, n);
-			for (uint32_t j = 0; j < n && p->rings[i].direct; j++)
-				direct_row(p, b, i, work->planes[i], work->pitches[i], y + j, j);
+			if (p->rings[i].direct)
+				direct_row(p, b, i, work->planes[i], work->pitches[i], y);
+			else if (p->rings[i].slots)
+				wide_sums(p, b, i, work->planes[i], work->pitches[i], y, end - 1,
+					  &at[i], in);
 		}
-		for (uint32_t j = 0; j < n; j++)
-			store_row(p, b, image, y + j, j);
+		store_row(p, b, image, y, in, NULL);
 	}
 }
 

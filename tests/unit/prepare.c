@@ -714,9 +714,35 @@ static int compare_crops(const struct run *r, const struct scene *s,
 	return wrong;
 }
 
+/* Sums of so many rows, or of more, that plans have computed of rows scaled along x. */
+static bool reached_sum[10];
+
 /* The cases of bytes.h that a plan in fixed point has run. */
 static bool reached_load[BYTES_IN_ORDER + 1][4], reached_kind[BYTES_BGR_OF_YUV + 1][2], reached_direct[2];
 static bool reached_pairs[2][2][2][2][2], reached_copied[2];
+/* And those of floats.h: rows as they are or sums of two. */
+static bool reached_floats[BYTES_YUV + 1][2], reached_direct_floats[3];
+
+static void reach_floats(const struct dlbuf_prepare *p)
+{
+	const float (*m)[4] = p->values.matrix;
+	const struct axis *y = &p->y[p->source.components[p->source.ncomponents - 1].fine];
+	enum byte_kind kind = BYTES_ANY;
+	int zeros = 0, pairs = 0;
+
+	for (int c = 0; c < 3; c++)
+		for (int j = 0; j < 3; j++)
+			zeros += !m[c][j];
+	for (uint32_t i = 0; i < y->n; i++)
+		pairs |= y->taps > 1 && y->high - y->low < y->n && y->weights[((y->n + 7) & ~7u) + i];
+	if (zeros == 6)
+		kind = BYTES_EACH;
+	else if (zeros == 2 && m[0][0] == m[1][0] && m[0][0] == m[2][0])
+		kind = BYTES_YUV;
+	reached_floats[kind][pairs] = true;
+	if (p->direct)
+		reached_direct_floats[p->groups[1].kept ? 0 : p->groups[0].taps || p->y[0].taps > 1 ? 2 : 1] = true;
+}
 
 static void reach(const struct dlbuf_prepare *p)
 {
@@ -724,15 +750,28 @@ static void reach(const struct dlbuf_prepare *p)
 
 	for (uint32_t i = 0; i < p->ngroups; i++)
 		reached_load[p->groups[i].load][p->groups[i].count] = true;
-	if (p->ngroups)
+	if (p->ngroups && p->in_floats)
+		reach_floats(p);
+	if (p->ngroups && !p->in_floats)
 		reached_kind[p->byte_values.kind][p->nhwc && p->nout == 3] = true;
-	if (p->ngroups && p->direct)
+	if (p->ngroups && !p->in_floats && p->direct)
 		reached_direct[p->groups[1].kept] = true;
 	if (p->ngroups && p->copied)
 		reached_copied[p->groups[0].load == BYTES_OF_4] = true;
 	if (p->ngroups && q->found)
 		reached_pairs[q->packed][q->chroma_first][q->halved][q->moved]
 			     [q->v_first == (p->byte_values.kind == BYTES_YUV)] = true;
+	for (uint32_t i = 0; i < p->source.nplanes; i++) {
+		const struct axis *y = &p->y[p->rings[i].axis];
+
+		for (uint32_t j = 0; j < y->n && p->rings[i].scaled; j++) {
+			uint32_t rows = 0;
+
+			for (uint32_t k = 0; k < y->taps; k++)
+				rows += y->weights[k * ((y->n + 7) & ~7u) + j] != 0;
+			reached_sum[rows < 9 ? rows : 9] = true;
+		}
+	}
 }
 
 /* The loops for bytes that a processor without AVX2 has. */
@@ -798,7 +837,8 @@ static int compare(const struct run *r, double *worst)
 		for (size_t i = 0; i < image && !wrong; i++)
 			wrong += data[i] != 0x5a || data[i + 2 * image] != 0x5a;
 		if (!wrong)
-			wrong = compare_image(r, &info, components, n, data + image, plan->ngroups, worst);
+			wrong = compare_image(r, &info, components, n, data + image,
+					      plan->ngroups && !plan->in_floats, worst);
 		reach(plan);
 		memcpy(first, data + image, image);
 		if (!wrong && r->crops)
@@ -833,6 +873,8 @@ TEST(formats_and_filters)
 			}
 		}
 	}
+	for (int n = 1; n < 10; n++)
+		CHECK_MSG(reached_sum[n], "sums of %d rows", n);
 	ktap_note(NULL, 0, "largest error of float32: %.1e of full scale; of bytes in fixed point: %.3f", worst,
 		  worst_of_bytes);
 }
@@ -871,6 +913,12 @@ TEST(bytes)
 					r.o.crop_x = 2.05;
 					r.o.crop_y = 4.3;
 					r.o.crop_width = r.o.crop_height = 1.5;
+				}
+				/* A weight that is 1 in 16 bits. */
+				if (n % 5 == 3 && !filters[f] && r.w > r.o.width + 2) {
+					r.o.crop_x = 1.999995;
+					r.o.crop_width = r.o.width;
+					r.o.crop_height = r.h;
 				}
 				/* YCgCo */
 				r.o.colour.matrix = k % 3 == 2 ? 9 : 0;
@@ -927,6 +975,44 @@ TEST(pairs)
 		if (k & 16 || !(k & 8))
 			CHECK_MSG(reached_pairs[k >> 4][k >> 3 & 1][k >> 2 & 1][k >> 1 & 1][k & 1] ==
 				  (fixed && (k & 16 ? !!fixed->pairs : fixed->planar)), "pairs %u", k);
+}
+
+/* Bytes whose samples need no rounding, with a matrix in floats; wider and narrower than vectors. */
+TEST(bytes_in_floats)
+{
+	static const struct {
+		uint32_t w, h, ow, oh;
+	} sizes[] = { { 34, 20, 34, 20 }, { 48, 16, 16, 8 }, { 40, 12, 20, 24 }, { 108, 60, 36, 20 },
+		      { 6, 4, 6, 8 }, { 54, 8, 18, 6 }, { 60, 24, 40, 16 }, { 20, 8, 40, 9 } };
+	const struct byte_kernels *fixed;
+	double worst = 0;
+
+	prepare_choose(&fixed);
+	for (uint32_t i = 0, n = 0; fixed && i < ARRAY_SIZE(layouts); i++) {
+		for (uint32_t k = 0; layouts[i].bits == 8 && k < 4 * ARRAY_SIZE(sizes); k++, n++) {
+			struct run r = { &layouts[i], sizes[k / 4].w, sizes[k / 4].h, {
+				.size = sizeof(r.o), .width = sizes[k / 4].ow, .height = sizes[k / 4].oh,
+				.filter = n % 7 ? DLBUF_FILTER_BILINEAR : DLBUF_FILTER_NEAREST,
+				.dtype = types[n % 3 ? 0 : n / 3 % 5], .channels = n % 5 ? 0 : n / 5 % 3,
+				.flags = (n / 4 % 2 ? DLBUF_PREPARE_NHWC : 0) | DLBUF_PREPARE_EXACT }, true };
+
+			r.o.zero_point = r.o.dtype.code == kDLInt ? -128 : 0;
+			if (n % 4 == 1) {
+				memcpy(r.o.mean, (double[]){ .485, .456, .406 }, sizeof(double[3]));
+				memcpy(r.o.std, (double[]){ .229, .224, .225 }, sizeof(double[3]));
+			}
+			r.o.colour.matrix = k % 9 == 8 ? 9 : 0;
+			state = n;
+			CHECK(!compare(&r, &worst));
+		}
+	}
+	ktap_note(NULL, 0, "largest error of float32: %.1e of full scale", worst);
+	for (int kind = 0; kind <= BYTES_YUV; kind++)
+		for (int pairs = 0; pairs < 2; pairs++)
+			CHECK_MSG(reached_floats[kind][pairs] == (kind != BYTES_ONE && fixed && fixed->floats),
+				  "kind %d, pairs %d", kind, pairs);
+	for (int how = 0; how < 3; how++)
+		CHECK_MSG(reached_direct_floats[how] == (fixed && fixed->floats), "direct, %d samples of luma", how);
 }
 
 /* Each layout of bit fields and of samples that share bytes. The bits between are noise. */
