@@ -44,7 +44,7 @@ def version():
 
 
 def copy_library(folder):
-    """What of the tree an extension is built from, and its licence."""
+    """The files of the tree that an extension is built from, and its licence."""
     patterns = ["Kconfig", "LICENSE", "include/dlbuf/*.h",
                 "include/dlbuf/interop/shared.h",
                 "include/dlbuf/interop/v4l2.h", "lib/stubs",

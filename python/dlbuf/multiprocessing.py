@@ -90,7 +90,7 @@ class _Message:
 
 
 def _ended(fd: int) -> bool:
-    """Whether the other side of a pipe or socket is gone."""
+    """Whether the other side of a pipe or socket is closed."""
     poll = select.poll()
     poll.register(fd, 0)
     return bool(poll.poll(0))
@@ -239,7 +239,7 @@ def _receive(fd: Any, device: str, view: int, _: bytes) -> Any:
 def _reduce(what: Tensor | TensorFrame, tensor: Tensor, view: int) -> _Reduced:
     """Sends `what` into a socket of its own, which is what is pickled.
 
-    The message holds the lease. It is gone with the socket if nobody reads it.
+    The message holds the lease. If nobody reads the message, it is freed with the socket.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     device = tensor.device.name if tensor.device else "cpu"
@@ -288,7 +288,7 @@ def _dumps_or_undo(cls: Any, obj: Any, protocol: int | None = None) -> Any:
 
 
 def _send_known_bytes(self: Any, buf: Any) -> Any:
-    """All that is sent goes this way: which connection has which message."""
+    """Each send on a connection uses this: it notes which connection has which message."""
     if _unread.unsent:
         _unread.sent(self, bytes(buf))
     return _send_bytes(self, buf)
@@ -307,7 +307,7 @@ class _Pickled:
 def _pickling_first(put: Any) -> Any:
     @functools.wraps(put)
     def method(self: Any, obj: Any, *args: Any, **kwargs: Any) -> Any:
-        # A queue of concurrent.futures tells a future what cannot be pickled.
+        # A queue of concurrent.futures reports to a future what cannot be pickled.
         if type(self) not in (queues.Queue, queues.JoinableQueue):
             return put(self, obj, *args, **kwargs)
         with _undone_by_errors():
