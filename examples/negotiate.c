@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * A producer and several devices agree on a frame before there is memory: on a
- * modifier, then on the pitch. One lease then tells when all devices are done.
+ * modifier, then on the pitch. One lease then reports when all devices are done.
  *
  *	cc negotiate.c $(pkg-config --cflags --libs dlbuf) && ./a.out
  */

@@ -315,7 +315,7 @@ def _parser() -> _Parser:
     c.add_argument("-p", "--png", metavar="FILE",
                    help="save the last frame as a picture")
     c.add_argument("-q", "--quiet", action="store_true",
-                   help="print nothing: the exit status tells")
+                   help="print nothing: only the exit status")
     c.add_argument("-t", "--timeout", type=float, default=60.0,
                    metavar="SECONDS", help="longest wait for a frame (60)")
     return p
