@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What CUDA costs on real hardware: imports, accesses, and whether a GPU that
- * reads a dma-buf in place reads it as fast as the link carries it.
+ * The costs of CUDA on real hardware: imports, accesses, and whether a GPU
+ * reads a dma-buf in place as fast as the link allows.
  *
  *	bench/cuda [--json FILE]
  *
@@ -70,7 +70,7 @@ static void target(bool met, const char *name, double measured, const char *unit
 	put("targets", name, more);
 }
 
-/* What is not measured, and why. */
+/* Measurements that were left out, and the reasons. */
 static void skip(const char *what, const char *why)
 {
 	char name[500];
@@ -288,7 +288,7 @@ static double accesses(DLManagedTensorVersioned *t, cuda_stream stream,
 	return median(took, rounds);
 }
 
-/* What an application does by itself where nobody helps it. */
+/* The calls of an application without a library. */
 static double by_hand(cuda_stream a, cuda_stream b, int rounds)
 {
 	cuda_event event;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * What an import and an access cost on OpenCL (PoCL), against the same calls by hand.
+ * The costs of an import and an access on OpenCL (PoCL), compared with the same calls by hand.
  *
  *	bench/opencl [DEVICE]		default: opencl:0
  */
@@ -37,7 +37,7 @@ static struct {
 	__typeof__(clReleaseEvent) *release_event;
 } cl;
 
-/* What is measured, and what it is measured on. */
+/* The measurements, and the device that they use. */
 static struct {
 	struct dlbuf_device *dev;
 	struct dlbuf_opencl_device cl;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * What it costs to get the bytes of a picture into a design under Icarus Verilog: from
- * a tensor, against the ways that Verilog has. Each way ends with each word of 64 bits in
- * a register of bench/vpi.v.
+ * The costs of reading the bytes of a picture into a design under Icarus Verilog: from a
+ * tensor, compared with Verilog's own ways. Each way ends with each word of 64 bits in a
+ * register of bench/vpi.v.
  *
  *	bench/vpi MODULES	where dlbuf.vpi is; iverilog and vvp are on the path
  *
@@ -125,7 +125,7 @@ static uint64_t once(struct dlbuf_device *sim, int fd, const DLTensor *layout,
 	return start;
 }
 
-/* How much faster a way is than another one, without the loop that both have. */
+/* The speed of a way relative to another one, without the loop that both share. */
 static double speed(const uint64_t *cost, size_t other, size_t way)
 {
 	return ((double)cost[other] - cost[MEMORY]) / ((double)cost[way] - cost[MEMORY]);

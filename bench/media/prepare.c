@@ -554,7 +554,7 @@ static bool emulated_avx2(void)
 #endif
 }
 
-/* How far the result is from dlbuf's, of 255, on average. */
+/* The mean difference of the result from dlbuf's, in units of 1/255. */
 static double difference(const struct work *w, const void *dlbuf, size_t n)
 {
 	double sum = 0;

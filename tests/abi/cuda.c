@@ -18,7 +18,7 @@
 #define SAME(ours, theirs) \
 	_Static_assert(__builtin_types_compatible_p(ours, theirs), \
 		       #ours " is not " #theirs)
-/* Of one size and one class: integers, or pointers. */
+/* Two types of one size and one class: integers, or pointers. */
 #define LIKE(ours, theirs) \
 	_Static_assert(sizeof(ours) == sizeof(theirs) && \
 		       _Alignof(ours) == _Alignof(theirs) && \
@@ -149,7 +149,7 @@ FLAG(MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE);
 FLAG(MEM_ATTACH_GLOBAL);
 FLAG(MEMORYTYPE_HOST);
 FLAG(MEMORYTYPE_DEVICE);
-/* Of a pointer no compiler says before it runs what it is. */
+/* A pointer is not a constant expression, so the streams are compared as integers. */
 #define CUstream uintptr_t
 #define cuda_stream uintptr_t
 NUMBER(CUABI_STREAM_LEGACY, CU_STREAM_LEGACY);
@@ -203,7 +203,7 @@ AT(cuda_semaphore_desc, handle, CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC, handle);
 FIELD(cuda_semaphore_desc, CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC, flags);
 FIELD(cuda_semaphore_desc, CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC, reserved);
 
-/* What dlbuf has no use for is one array in front and one behind the flags. */
+/* Fields that dlbuf does not use are one array before and one after the flags. */
 #define PARAMS(theirs) \
 	STRUCT(cuda_semaphore_params, theirs); \
 	FIELD2(cuda_semaphore_params, value, theirs, params.fence.value); \
@@ -282,7 +282,7 @@ CUDA_FUNCTIONS(X)
 
 #else
 
-/* Where cuda.h of a version has another opinion, and why api.h has its own. */
+/* Differences of a version's cuda.h from api.h, and the reasons. */
 #if CUDA_VERSION < 12000
 /* The first one wants a module parameter of the driver's. */
 #undef cuStreamWaitValue32

@@ -11,8 +11,7 @@
  * the device acquires and releases. Cases leave out what a device cannot do, so without
  * --sync a lost fence could go unseen.
  *
- * What differs between backends is only how the device itself touches memory:
- * struct access.
+ * Backends differ only in the accesses of the device itself: struct access.
  */
 #ifndef CTS_H
 #define CTS_H
@@ -52,7 +51,7 @@ extern const struct access *cts_access;
 /* Bits of enum dlbuf_path: what --paths named, or 0. */
 extern uint32_t cts_paths;
 
-/* What --sync named, or 0. */
+/* The kinds that --sync named, or 0. */
 extern enum dlbuf_sync cts_sync_in, cts_sync_out;
 
 /*
@@ -140,7 +139,7 @@ void cts_read(DLManagedTensorVersioned *t, uint64_t offset, void *dst,
 void cts_write(DLManagedTensorVersioned *t, uint64_t offset, const void *src,
 	       size_t bytes);
 
-/* Releases, and waits for the end of the work, by whatever tells of it. */
+/* Releases, and waits for the end of the work by the fd that release gives, if any. */
 void cts_release(DLManagedTensorVersioned *t);
 
 /* Waits until the library's threads have nothing left to do: devices close there. */
@@ -154,8 +153,8 @@ unsigned int cts_count_fds(void);
 extern bool cts_driver_keeps;
 
 /*
- * Until there are so many: the library's event thread puts its own away when it
- * ends, after its last callback or device.
+ * Waits until this many fds are open: the library's event thread closes its own
+ * when it ends, after its last callback or device.
  */
 void cts_until_fds(unsigned int fds);
 
@@ -165,7 +164,7 @@ void cts_until_fds(unsigned int fds);
  */
 void cts_until_polls(const pid_t *tid, const bool *over);
 
-/* The same, or it sleeps for whatever reason: drivers wait in ways of their own. */
+/* The same, or it sleeps for another reason: drivers wait in their own ways. */
 void cts_until_asleep(const pid_t *tid, const bool *over);
 
 /* Until all threads of the process but this one sleep, or *over, atomic, is set. */

@@ -25,7 +25,7 @@
 #define BYTES (W * H * 3 / 2)
 #define NFENCES 4
 
-/* ---- what a lease tells */
+/* ---- results of leases */
 
 struct holder {
 	pthread_mutex_t lock;
@@ -79,8 +79,9 @@ static bool fired_elsewhere(struct holder *h)
 }
 
 /*
- * Once through the event thread: what was ready before this has been told when
- * it returns, so that what has not been told then was not ready.
+ * Waits for one callback on the event thread. Events that were ready before
+ * have run their callbacks when this returns, so an event without a callback
+ * was not ready.
  */
 static void settle(void)
 {
@@ -96,7 +97,7 @@ static void settle(void)
 	CHECK_EQ(fired(&h), 1);
 }
 
-/* An event that has been told is pending still until its callback is back. */
+/* An event is pending until its callback has returned. */
 static void until_pending(unsigned int n)
 {
 	UNTIL(event_pending() == n);
@@ -215,7 +216,7 @@ static void signal_it(struct held *f, struct holder *h, struct cts_fence *fence)
 	cts_fence_signal(fence);
 }
 
-/* Where it is told: at the signal, by the event thread, or by the delete. */
+/* The place where the lease fires: at the signal, on the event thread, or in the deletion. */
 static void fires_once(struct held *f, struct holder *h,
 		       struct cts_fence *fence)
 {
@@ -483,7 +484,7 @@ static void drain_here(void *arg)
 	d->ret = dlbuf_device_drain(d->dev, 0);
 }
 
-/* What is left when the device is closed. */
+/* The state when the device is closed. */
 static void dispatch_all(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -527,7 +528,7 @@ static void drained(void *by_hand)
 	CHECK_OK(dlbuf_device_drain(f.dev, 0));
 	CHECK_EQ(fired(&d.holder), 1);
 	CHECK(!by_hand || fired_here(&d.holder));
-	/* Only where the deletion fires the lease nobody waits for the callback. */
+	/* Only if the deletion fires the lease, no wait for the callback is needed. */
 	if (f.fences)
 		CHECK_EQ(d.ret, -EBUSY);
 	else
@@ -600,7 +601,7 @@ struct busy {
 	struct cts_fence fence;
 };
 
-/* All that a callback may do; the device is closed by whoever had it last. */
+/* All calls that a callback may make; the last user closes the device. */
 static void do_much(void *arg)
 {
 	struct busy *b = arg;
@@ -800,7 +801,7 @@ static void *release_with_fault(void *arg)
 		CHECK(ret < 0 && dlbuf_last_error()[0]);
 	CHECK_OK(dlbuf_tensor_get_info(r->f.t[0], &info));
 	r->ended = !info.acquired;
-	/* What has failed and ended nonetheless has waited. */
+	/* A release that failed but ended the access has waited for the fence. */
 	if (ret && r->ended)
 		CHECK_OK(dlbuf_fence_wait(r->fence->sync_file, 1));
 	if (r->ended)

@@ -46,7 +46,7 @@ static const struct want wants[] = {
 	  1, { 128, 256 }, { 0, 6400 }, { 19200 } },
 	{ DLBUF_CODE_V4L2, CC('R', 'G', 'B', '3'), 100, 50, 4096, 64, 0, 0, 0,
 	  1, { 4096 }, { 0 }, { 204800 } },
-	/* What the producer has decided. */
+	/* Values that the producer has fixed. */
 	{ DLBUF_CODE_V4L2, CC('N', 'V', '1', '2'), 100, 50, 0, 0, 0, 104, 10000,
 	  1, { 104, 104 }, { 0, 5200 }, { 10000 } },
 	{ DLBUF_CODE_V4L2, CC('R', 'G', 'B', 'P'), 100, 50, 64, 64, 0, 0, 0,
@@ -119,7 +119,7 @@ static void before_it_is_made(void *arg)
 	CHECK_EQ(stats.misses, 0);
 	CHECK_EQ(before.pitch[0] % device.pitch_align, 0);
 	CHECK_EQ(before.offset[1] % device.offset_align, 0);
-	/* What a producer makes of that is what the pool is made for. */
+	/* The pool is made for the producer's answer. */
 	opts.pitch = before.pitch[0] * 2;
 	opts.bytes = before.bytes[0] * 2;
 	CHECK_OK(dlbuf_pool_layout(&dev, 1, &opts, &before));

@@ -80,7 +80,7 @@ static void scene_close(struct scene *s)
 	close(s->out_fd);
 }
 
-/* What the CPU makes of a frame, in plain memory. */
+/* The CPU's result for a frame, in plain memory. */
 static void expected(const struct dlbuf_frame *frame, const struct dlbuf_prepare_opts *opts,
 		     DLTensor layout, void *data, int64_t index)
 {
@@ -808,7 +808,7 @@ static void values(void *arg)
 				worst = fmax(worst, fabs(a - b));
 			other += t.type < 2 && fabs(a - b) > 0;
 		}
-		/* Where the sums are near to a half, they round to another integer. */
+		/* Sums near a half round to another integer. */
 		if (!CHECK(!(worst > 0) && other <= 2 + n / 100))
 			ktap_note(NULL, 0, "%s: off by %g, %zu others", t.text, worst, other);
 	}

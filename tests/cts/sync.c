@@ -383,7 +383,7 @@ static void merge(void *arg)
 	CHECK_OK(dlbuf_fence_status(both_fd, &status));
 	CHECK_EQ(status, 1);
 	CHECK(polls(one, POLLIN));
-	/* What is no sync_file is said to be none, on either side. */
+	/* A file that is no sync_file is refused, on either side. */
 	none = -7;
 	CHECK_ERR(dlbuf_fence_merge(fd, a.sync_file, &none), -EINVAL);
 	CHECK_ERR(dlbuf_fence_merge(a.sync_file, fd, &none), -EINVAL);
@@ -510,7 +510,7 @@ static void explicit_fence(void *arg)
 	cts_fence_destroy(&f);
 }
 
-/* vgem lets go of a fence after 10 s: a producer that was abandoned. */
+/* vgem signals a fence after 10 s: an abandoned producer. */
 static void expiry(void *arg)
 {
 	struct cts_fence f;
@@ -558,7 +558,7 @@ static void on_signal(int sig)
 	__atomic_add_fetch(&signals, 1, __ATOMIC_RELEASE);
 }
 
-/* Without a deadline it waits for the producer, whatever signals come. */
+/* Without a deadline it waits for the producer, also if signals arrive. */
 static void waits(void *arg)
 {
 	struct sigaction sa = { .sa_handler = on_signal }; /* no SA_RESTART */
@@ -649,7 +649,7 @@ static void hide_ioctls(void)
 	cts_filter(filter, sizeof(filter) / sizeof(filter[0]));
 }
 
-/* What is missing is said in a sentence, and does not stop an access. */
+/* A missing capability has an error text, and does not prevent an access. */
 static void works_without(struct dlbuf_device *dev, DLManagedTensorVersioned *t,
 			  int fd)
 {
@@ -731,7 +731,7 @@ static void pending_without_ioctls(void *arg)
 
 /* ---- release */
 
-/* What a release leaves on the dma-buf is what it says. */
+/* The dma-buf has the kind of fence that dlbuf_device_info.release promises. */
 static void fence_out(void *arg)
 {
 	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), fence = -2;

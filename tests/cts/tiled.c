@@ -616,7 +616,7 @@ static bool fires(struct counter *c)
 	return __atomic_load_n(&c->fired, __ATOMIC_ACQUIRE);
 }
 
-/* When the copy is complete, and not when its tensors are gone. */
+/* The lease fires when the copy is complete, and not when its tensors are deleted. */
 static void lease(void *arg)
 {
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];

@@ -130,7 +130,7 @@ static void parts(void *arg)
 	close_frame(&f);
 }
 
-/* What cannot be had at once leaves nothing acquired. */
+/* If not all can be acquired, none is. */
 static void nothing(void *arg)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
@@ -264,7 +264,7 @@ static void unfenced(void *arg)
 	close(fd);
 }
 
-/* How the import of the work goes, and who reads. */
+/* The way in which the import of the work ends, and the reader. */
 static const struct way {
 	const char *name, *reader;
 	uint32_t flags;		/* of the device */

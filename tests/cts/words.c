@@ -30,7 +30,7 @@ static int import(struct dlbuf_device *dev, int path, int *fd, DLManagedTensorVe
 	return dlbuf_import(dev, *fd, &layout, &opts, t);
 }
 
-/* A failure of dlbuf's is told by an errno that the headers list, and a sentence. */
+/* A failure of dlbuf has an errno that the headers list, and an error text. */
 static int said(int path, int ret)
 {
 	if (!ret)

@@ -17,7 +17,7 @@ const char driver_name[] = "cuda";
 static struct context *primaries[2];
 static unsigned int resets;
 
-/* What belongs to a thread, until a reset. */
+/* The state of a thread, until a reset. */
 static __thread struct {
 	unsigned int resets;
 	unsigned int id;

@@ -85,7 +85,7 @@ enum fake_kind {
 	FAKE_KINDS
 };
 
-/* What goes wrong with a dma-buf that was imported. */
+/* The fault of an imported dma-buf. */
 enum fake_fault {
 	FAKE_NO_FAULT,
 	FAKE_PAGE7,		/* page 7 is another one */
@@ -119,7 +119,7 @@ struct fake_device {
 
 struct fake_cuda {
 	DRIVER;
-	/* What it is to be; what is about devices, before cuInit(). */
+	/* The machine to be; fields about devices must be set before cuInit(). */
 	int version;
 	cuda_result init;		/* of cuInit() */
 	unsigned int ndevices;
@@ -127,7 +127,7 @@ struct fake_cuda {
 	cuda_result dmabuf_result;	/* where there is no dmabuf_in */
 	bool privileged;		/* may register IOMEMORY */
 	enum fake_fault fault;
-	bool memfd_exports;		/* memfds stand for dma-bufs, both ways */
+	bool memfd_exports;		/* memfds replace dma-bufs, in both directions */
 	size_t piece;			/* memory is mapped in such pieces */
 	bool keeps_blocks;		/* small memory goes back to its block, not to the kernel */
 	cuda_result stream_gone;	/* what calls with a destroyed stream return, if not 0 */
@@ -169,7 +169,7 @@ typedef struct fake_cuda *(*fake_cuda_fn)(bool reset);
 	  (cuda_stream stream, void **graph))				\
 	X(GraphDestroy, cuGraphDestroy, (void *graph))
 
-/* What an fd of a timeline semaphore has at its beginning. */
+/* The first bytes of an fd of a timeline semaphore. */
 struct fake_timeline {
 	_Atomic(uint64_t) value;
 	uint64_t reserved;

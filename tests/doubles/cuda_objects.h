@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of the double share; see cuda.h. */
+/* Shared by the files of the double; see cuda.h. */
 #ifndef FAKE_CUDA_OBJECTS_H
 #define FAKE_CUDA_OBJECTS_H
 
@@ -87,7 +87,7 @@ unsigned int this_thread(void);
 int *capture_mode(void);
 /* Whether a stream's capture forbids a call, which ends the capture. */
 bool capture_forbids(void);
-/* Ends all captures of whatever mode, if there are any. */
+/* Ends all captures of any mode, if there are any. */
 bool captures_end(void);
 
 /* ---------------------------------------------------------------- objects */
@@ -112,7 +112,7 @@ void range_free(struct object *o);
 cuda_pointer block_around(cuda_pointer p, size_t *bytes);
 /* Frees the blocks that nothing is in. */
 void blocks_drop(void);
-/* What the CPU sees of it is still there, and still the same file. */
+/* Whether the CPU's mapping still exists and is the same file. */
 bool range_is_mapped(const struct object *o);
 
 /*

@@ -180,7 +180,7 @@ cuda_result cuStreamGetCtx(cuda_stream stream, cuda_context *ctx)
 	struct cuda_queue *s;
 
 	BEGIN(NEEDS_INIT | NEEDS_DEVICE)
-	/* What the driver says of a context that was destroyed, too. */
+	/* The driver returns this for a context that was destroyed, too. */
 	if (was(stream, FAKE_STREAM))
 		return end(CUABI_CONTEXT_IS_DESTROYED);
 	result = stream_of(stream, &s);
@@ -518,7 +518,7 @@ cuda_result cuLaunchHostFunc(cuda_stream stream, cuda_host_fn fn, void *data)
 
 /* ---------------------------------------------------------------- kernels */
 
-/* PTX that old drivers take, too: it says so first, and has the one kernel. */
+/* PTX that old drivers accept, too: its header has the version, and it has one kernel. */
 cuda_result cuModuleLoadData(cuda_module *module, const void *image)
 {
 	unsigned int major = 0, minor = 0;

@@ -114,7 +114,7 @@ static bool begins_file(const void *p, size_t size, ino_t ino)
 	return found;
 }
 
-/* What goes wrong later, not in the call that is being made. */
+/* Faults that appear later, and not in the current call. */
 static void look_at_buffer(const void *p, size_t size, int fd)
 {
 	look_at_fd(fd);

@@ -2,7 +2,7 @@
 /*
  * A double of libamdhip64.so over CUDA's (see cuda.h), whose streams, memory and
  * accounts it has: HIP's calls are made of CUDA's, in the context of the thread's
- * current device. What is HIP's own is here.
+ * current device. This file has the parts that only HIP has.
  *
  * The environment's FAKE_HIP has a version (5, 6, 7, 7.1), and words: those of CUDA's
  * double that make sense here (two, none, nomemops, noregister, noexport, memfds,
@@ -47,7 +47,7 @@ struct fake_hip {
 	struct fake_cuda *cuda;
 	int version;		/* as hipRuntimeGetVersion() has it */
 	bool amdgpu;
-	uint64_t before;	/* HSA's exports have so many bytes of other memory */
+	uint64_t before;	/* number of bytes of other memory in HSA's exports */
 };
 
 /* The one there is; anew after a reset. */

@@ -302,7 +302,7 @@ TABLE(Event, ze_event_dditable_t,
 	{								\
 		return ZE_RESULT_SUCCESS;				\
 	}
-/* Of "ze", ze_ddi.h declares them. */
+/* The tables of "ze", which ze_ddi.h declares. */
 #define NOTHING(group, table) TABLE(group, table)
 NOTHING(CommandQueue, ze_command_queue_dditable_t)
 NOTHING(DeviceExp, ze_device_exp_dditable_t) NOTHING(EventExp, ze_event_exp_dditable_t)

@@ -61,7 +61,7 @@ struct fake_levelzero {
 	bool keeps_fd;		/* an exported fd stays the driver's */
 	bool pools;		/* small allocations are parts of one buffer */
 	bool no_export;		/* of what was not allocated for that */
-	bool memfds;		/* memfds stand for dma-bufs, both ways */
+	bool memfds;		/* memfds replace dma-bufs, in both directions */
 	bool shared;		/* all its memory is */
 	bool no_immediate;	/* its lists are regular ones */
 	bool no_pci;		/* the device has no address */

@@ -97,7 +97,7 @@ static struct range *part_make(struct context *ctx, size_t bytes)
 	return r;
 }
 
-/* The size is the dma-buf's, whatever was asked for. */
+/* The size is the dma-buf's; the requested size is ignored. */
 static ze_result_t import(struct context *ctx,
 			  const ze_external_memory_import_fd_t *desc,
 			  struct range **out)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of the double share; see levelzero.h. */
+/* Shared by the files of the double; see levelzero.h. */
 #ifndef FAKE_LEVELZERO_OBJECTS_H
 #define FAKE_LEVELZERO_OBJECTS_H
 

@@ -7,9 +7,10 @@
  * Work is what submit() adds to a stream: it inverts the bytes of a pitch-linear image
  * of the host.
  *
- * Counted as wrong, since NVIDIA calls it undefined or forbids it: memory that is gone
- * while it is wrapped; an image destroyed while it is locked or used by a stream; any
- * handle that is none; a pitch-linear struct for version 4, whose layout is not known.
+ * Counted as wrong, since NVIDIA calls it undefined or forbids it: memory that is
+ * freed while it is wrapped; an image destroyed while it is locked or used by a
+ * stream; any handle that is none; a pitch-linear struct for version 4, whose layout
+ * is not known.
  */
 #ifndef FAKE_NVVPI_H
 #define FAKE_NVVPI_H

@@ -124,7 +124,7 @@ static uint64_t now_ns(void)
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
-/* False: the other end is gone. */
+/* False: the other end is closed. */
 static int transfer(void *data, size_t bytes, int out)
 {
 	uint8_t *p = data;
@@ -164,7 +164,7 @@ static uint32_t frame_bytes(void)
 	return cam.format == 2 ? NV12_BYTES : YUYV_BYTES;
 }
 
-/* What the host may choose is the format. */
+/* The host may only choose the format. */
 static void probe(uint8_t *p)
 {
 	const uint8_t answer[26] = {
@@ -372,7 +372,7 @@ static void attach(int fd)
 	close(attach);
 }
 
-/* What udevd would have written once it had seen the node. */
+/* The entry that udevd would write for the node. */
 static void initialised(const char *node)
 {
 	struct stat st;
@@ -392,7 +392,7 @@ static void initialised(const char *node)
 	}
 }
 
-/* How many of the camera's nodes this class has; all are ready then. */
+/* The number of the camera's nodes in this class; all are ready then. */
 static int nodes(const char *class, const char *prefix)
 {
 	char path[300], link[300], node[120];

@@ -165,7 +165,7 @@ static VAStatus sync_surface(VADriverContextP ctx, VASurfaceID id)
 	return VA_STATUS_SUCCESS;
 }
 
-/* Where the planes are, of all drivers' ways the simplest. */
+/* The planes' positions, in the simplest way of all drivers. */
 static void place(const struct surface *s, uint32_t plane, uint32_t *offset,
 		  uint32_t *pitch)
 {

@@ -13,7 +13,7 @@
  * readable and hands out eventfds, which it writes to, or (sync_files) fences of
  * vgem, which the kernel takes for what they are.
  *
- * What is shared with another API: a timeline is a memfd of 4096 bytes with its
+ * Objects that are shared with another API: a timeline is a memfd of 4096 bytes with its
  * value as a uint64_t at the beginning, which both sides read and write
  * atomically, and memory is a memfd, too. A copy of buffers copies from one
  * memory into the other, be that a dma-buf or shared, when the device does it.
@@ -86,13 +86,13 @@ struct fake_physical {
 	uint64_t copy_align;
 	bool timeline;			/* has timeline semaphores */
 	bool timeline_out, memory_out;	/* as OPAQUE_FD */
-	bool dma_buf_out;		/* memory, as memfds that stand for dma-bufs */
+	bool dma_buf_out;		/* memory, as memfds in place of dma-bufs */
 	bool shared_dedicated_only;
 	bool host_memory;		/* of the types 2 on only 5 is local */
 	uint32_t queues;		/* of the family that computes; 0: 1 */
 };
 
-/* What an image was made of, and copied. */
+/* The memory of an image, and its copies. */
 struct fake_image {
 	VkFormat format;
 	uint32_t width, height;
@@ -106,7 +106,7 @@ struct fake_image {
 
 struct fake_vulkan {
 	DRIVER;
-	/* What it is to be. */
+	/* The machine to be. */
 	uint32_t loader_version;	/* 0: no vkEnumerateInstanceVersion */
 	unsigned int nphysical;
 	struct fake_physical physical[4];
@@ -114,13 +114,13 @@ struct fake_vulkan {
 	bool busy;			/* done with nothing before a wait */
 	bool no_fd;			/* vkGetSemaphoreFdKHR gives -1 */
 	bool sync_files;		/* SYNC_FDs are sync_files, by vgem */
-	unsigned int export_blocks;	/* so many SYNC_FDs wait for their work */
+	unsigned int export_blocks;	/* number of SYNC_FDs that wait for their work */
 	bool export_early;		/* a SYNC_FD that does not wait for it */
 	bool export_late;		/* one that does not signal with it */
 	bool threaded;			/* a device made now works by itself */
 	uint64_t shrinks;		/* its shared memory is so much smaller */
 
-	/* What it saw. */
+	/* Counts of the double. */
 	unsigned int submits, waits, drains;
 	unsigned int imports, exports;	/* of semaphores */
 	unsigned int semaphores_in, semaphores_out; /* of the last submit */

@@ -7,7 +7,7 @@
 
 static struct fake_image nobody_looks;
 
-/* Of the formats that the tests use: planes, and a texel of each. */
+/* The formats that the tests use: planes, and a texel of each. */
 struct texels {
 	uint32_t nplanes;
 	uint32_t bytes[3];

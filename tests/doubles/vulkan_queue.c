@@ -163,7 +163,7 @@ void run(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Others write the values of timelines, and tell nobody. */
+/* Other APIs write the values of timelines without a notification. */
 void pause_briefly(int fd)
 {
 	struct pollfd p = {
@@ -180,7 +180,7 @@ void pause_briefly(int fd)
 
 /*
  * The device works until o, of a submission, is done with, or without one until
- * everything is. Under the lock, which is let go while it waits itself.
+ * everything is. Under the lock, which it releases while it waits.
  */
 static void work_until(const struct item *o)
 {
@@ -188,7 +188,7 @@ static void work_until(const struct item *o)
 		pause_briefly(submissions[0].wait);
 }
 
-/* What a timeline's semaphore of a submit is about. */
+/* The use of a timeline semaphore by a submit. */
 static struct point point_of(struct item *o, const VkSubmitInfo *info,
 			     bool wait)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * What is the same for every kernel driver: nodes and files of /sys, the memory of GEM
- * objects, PRIME, syncobjs. tests/drivers/run makes the folder that stands for /dev/dri
+ * objects, PRIME, syncobjs. tests/drivers/run makes the folder that replaces /dev/dri
  * and /sys.
  *
  * In the lab syncobjs and their fences are the kernel's: those of a virtio-gpu, which is
@@ -357,7 +357,7 @@ static int transfer(struct sync from, struct sync to)
 static int lab = -1, hung[64];
 static unsigned int nhung;
 
-/* Makes a fence of the lab's module that nobody signals a part of all work. */
+/* Makes a fence of the lab's module, which never signals, a part of all work. */
 static int never(struct sync all)
 {
 	struct sync tmp = { syncobj_new(), 0 };

@@ -34,7 +34,7 @@ struct sync {
 	uint64_t point;		/* 0: the syncobj is binary */
 };
 
-/* What a driver has opened: the inode of its memfd says which. */
+/* A file that a driver has opened; the inode of its memfd identifies it. */
 struct file {
 	uint64_t ino;
 	struct bo *bos;
@@ -126,7 +126,7 @@ void core_unlock(void);
 /* A pointer in a struct of the kernel's, which is an u64. */
 #define PTR(value) ((void *)(uintptr_t)(value))
 
-/* Ends the run: something that nobody has written an answer for. */
+/* Ends the run: a request without an answer in this stub. */
 void unknown(const char *what, uint64_t number) __attribute__((noreturn));
 
 #endif /* DRIVERS_CORE_H */

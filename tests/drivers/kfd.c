@@ -724,7 +724,7 @@ int kfd_ioctl(unsigned long request, void *arg)
 	return ret;
 }
 
-/* Pages of doorbells and registers, which nobody looks at: queues look at their rings. */
+/* Pages of doorbells and registers, which are not read: queues read their rings. */
 void *kfd_mmap(void *addr, size_t bytes, int prot, int flags)
 {
 	return mmap(addr, bytes, prot, flags | MAP_ANONYMOUS, -1, 0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * xe of Linux 6.12 (DRM 1.1) with the GPU of Lunar Lake (8086:64a0): a tile, engines that render,
- * copy and compute, memory of the system. For Level Zero. What the engines do is in
- * xe_engine.c.
+ * copy and compute, memory of the system. For Level Zero. xe_engine.c has the
+ * engines.
  */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
  * Any bytes as a frame and as what is wanted of it: nothing may crash, wrap,
- * read what it must not, or give a layout that is not in the frame. What fits
- * into its buffers is imported: each element is read and written, fences are
- * waited for, its lease fires, and the tensors become the frame again.
+ * read what it must not, or give a layout that is not in the frame. A frame
+ * that fits into its buffers is imported: each element is read and written,
+ * fences are waited for, its lease fires, and the tensors become the frame
+ * again.
  *
  *	build/.../tests/fuzz/frame -max_total_time=60 tests/fuzz/corpus/frame
  */
@@ -120,7 +121,7 @@ static void check_layouts(const struct dlbuf_frame *f,
 	}
 }
 
-/* What a crop shows is part of what there is without it. */
+/* A crop shows a part of the tensors without a crop. */
 static void check_crop(const struct dlbuf_frame *f, struct dlbuf_import_opts o,
 		       const struct dlbuf_frame_layout *part, uint32_t n)
 {
@@ -142,7 +143,7 @@ static void check_crop(const struct dlbuf_frame *f, struct dlbuf_import_opts o,
 	}
 }
 
-/* What the tensors say is the frame again, if its format is made of such tensors. */
+/* The tensors describe the frame again, if its format is made of such tensors. */
 static void check_way_back(const struct dlbuf_frame *f, DLManagedTensorVersioned *t[], uint32_t n,
 			   uint32_t asked)
 {
@@ -157,7 +158,7 @@ static void check_way_back(const struct dlbuf_frame *f, DLManagedTensorVersioned
 		return;
 	}
 	CHECK(!dlbuf_frame_layouts(&back, &o, l, &k) && k == n);
-	/* A step that nobody takes may be another one. */
+	/* The stride of a dimension of one element may differ. */
 	for (uint32_t i = 0; i < n; i++)
 		for (int d = 0; d < l[i].layout.ndim && d < t[i]->dl_tensor.ndim; d++)
 			if (l[i].shape[d] == 1)

@@ -106,7 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	memory_begin();
 	fds = memory_settle();
-	/* Of its own size, so that a byte too far is seen. */
+	/* A block of exactly this size, so that an access after it is noticed. */
 	copy = malloc(size - 1 ? size - 1 : 1);
 	CHECK(copy);
 	memcpy(copy, data + 1, size - 1);

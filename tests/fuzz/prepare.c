@@ -119,7 +119,7 @@ static void get_values(struct input *in, struct dlbuf_prepare_opts *o)
 	o->scale = scales[n % 8];
 	for (int i = 0; i < 3; i++) {
 		o->pad[i] = byte(in);
-		/* Of full scale, so that a float has as many digits. */
+		/* A part of full scale, so that a float has enough digits. */
 		o->mean[i] = n & 8 ? byte(in) * fabs(o->scale ? o->scale : o->dtype.bits == 8 ? 1 : 1 / 255.) : 0;
 		o->std[i] = n & 16 ? (1 + byte(in)) / 64. : 0;
 	}

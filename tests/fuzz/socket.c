@@ -2,14 +2,14 @@
 /*
  * Any sequence of calls on one socketpair: what a peer sends, closes and shuts
  * down, and what the receiver asks for, with and without room for fds. Each call
- * says what a model of the queue says, so that a good message is received
- * whatever came before it; no call waits for what cannot come; and no fd, no
- * lease and no event is left.
+ * gives the result of a model of the queue, so that a valid message is received
+ * after any other messages; no call waits for a message that cannot come; and no
+ * fd, no lease and no event is left.
  *
  *	build/.../tests/fuzz/socket -max_total_time=60 tests/fuzz/corpus/socket
  *
  * Tensors of 0 to 64 dimensions and frames of all formats are sent both ways, kept,
- * and sent on. What is received is compared with what was sent, byte by byte.
+ * and sent on. The target compares the received bytes with the sent ones.
  */
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -46,7 +46,7 @@ struct game {
 	int type, us, them;	/* them: -1 when closed */
 	struct queue to_us, to_them;
 	struct kept kept[MAX_KEPT];
-	bool ended;		/* nobody will send any more */
+	bool ended;		/* the other side will not send any more */
 	bool shut;		/* by ourselves */
 	unsigned int leases;	/* sent */
 };
@@ -361,7 +361,7 @@ static void check_received(struct game *g, struct sent *s, DLManagedTensorVersio
 	expect_point(&k->e);
 }
 
-/* Before the call there was room for so many fds; events only make more. */
+/* Before the call there was room for this many fds; events only free more. */
 static void check_taken(struct game *g, int ret, unsigned int before, bool good)
 {
 	struct sent *s;
@@ -405,7 +405,7 @@ static void receive(struct game *g)
 		bad |= (import.access = byte(&g->in)) > DLBUF_RW;
 	if (bits & 64)
 		import.flags = DLBUF_IMPORT_KEEP;
-	/* Who may wait does so for what is there, or is certain not to come. */
+	/* A call that may wait is only made if a message is there, or certain not to come. */
 	if (wait)
 		opts.deadline_ns = bits & 32 || (!g->to_us.n && !g->ended);
 	else
@@ -420,7 +420,7 @@ static void receive(struct game *g)
 	if (bad)
 		CHECK(ret == -EINVAL);
 	else if (!g->to_us.n && getpeername(g->us, &peer, &size))
-		/* A datagram socket is not connected after a send to a peer that is gone. */
+		/* A datagram socket is not connected after a send to a peer that has ended. */
 		CHECK(g->type == SOCK_DGRAM && ret == -ENOTCONN);
 	else if (!g->to_us.n)
 		CHECK(ret == (g->ended ? -EPIPE : wait ? -ETIME : -EAGAIN));

@@ -40,7 +40,7 @@ enum {
 	DRIVER_READ_WRITE = 3,
 };
 
-/* What only the tests call, like CUDA_FUNCTIONS. */
+/* Functions that only the tests call, like CUDA_FUNCTIONS. */
 #define DRIVER_ONLY(X)							\
 	X(MemAllocManaged, cuMemAllocManaged, ,				\
 	  (cuda_pointer *p, size_t bytes, unsigned int flags))		\

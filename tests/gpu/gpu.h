@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the programs of the suite for a GPU share: the driver, a stream that is
- * held back, and the records of what was found, of which the report is made.
+ * Shared by the programs of the suite for a GPU: the driver, a stream that is
+ * held, and the records of the results, from which the report is made.
  */
 #ifndef DLBUF_GPU_H
 #define DLBUF_GPU_H
@@ -55,10 +55,10 @@ DLManagedTensorVersioned *gpu_import(struct dlbuf_device *dev, int fd,
 				     uint64_t bytes, uint32_t paths);
 
 /*
- * A stream that does nothing until it is let go: by a word of pinned memory for
- * which it waits, or where the driver has no such wait by a function that it
- * calls. While it is held nothing may be allocated or freed with the driver,
- * which may wait for all streams then.
+ * A stream that is held until it is released: it waits for a word of pinned
+ * memory, or, if the driver has no such wait, in a function that it calls.
+ * While it is held nothing may be allocated or freed with the driver, which may
+ * wait for all streams then.
  */
 struct gpu_hold {
 	cuda_stream stream;

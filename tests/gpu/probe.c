@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * What a driver does with dma-bufs and fences, in its own words. Whatever it
+ * A driver's answers about dma-bufs and fences. Whatever it
  * refuses is an answer and no failure; what fails is memory that shows other
  * bytes than it should, and answers that contradict each other.
  *
@@ -104,7 +104,7 @@ TEST(machine)
 	gpu_end();
 }
 
-/* What the library makes of the machine. */
+/* The library's view of the machine. */
 TEST(device)
 {
 	DLBUF_INFO(dlbuf_device_info, info);
@@ -440,7 +440,7 @@ static void look_at_ioctls(const char *what, int fd)
 		   "signalled: no fences" : "pending");
 }
 
-/* Where the CPU can see it at all it has to see the same bytes. */
+/* If the CPU can map the memory, it must read the same bytes. */
 static void look_at_mapping(const char *what, int fd, cuda_pointer p,
 			    size_t bytes)
 {
@@ -682,7 +682,7 @@ TEST(memops)
 
 /* ---------------------------------------------------------------- fences */
 
-/* A hold that is let go by another thread if this one is stuck. */
+/* A hold that another thread releases if this thread is stuck. */
 struct guard {
 	struct gpu_hold *hold;
 	pthread_t thread;
@@ -708,7 +708,7 @@ static void guard_begin(struct guard *g, struct gpu_hold *h)
 	REQUIRE(!pthread_create(&g->thread, NULL, watch, g));
 }
 
-/* True: it was stuck, and has been let go. */
+/* True: the thread was stuck, and the hold was released. */
 static bool guard_end(struct guard *g)
 {
 	CHECK_EQ(write(g->done[1], "", 1), 1);
@@ -751,7 +751,7 @@ static bool is_eventfd(int fd)
 	return strstr(target, "eventfd");
 }
 
-/* What a release gives while the stream's work is not done. */
+/* The fence of a release while the stream's work is pending. */
 TEST(fence_out)
 {
 	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = "device");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What tests of all kinds begin and end with. */
+/* Begin and end of tests of all kinds. */
 #ifndef TESTS_COMMON_H
 #define TESTS_COMMON_H
 

@@ -437,7 +437,7 @@ SEAM int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, con
 	}
 }
 
-/* What headers make of calls in builds with _FORTIFY_SOURCE. */
+/* The functions that calls become in builds with _FORTIFY_SOURCE. */
 SEAM int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
 		     const sigset_t *mask, size_t bytes);
 SEAM int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What another thread of this process does, by the kernel's word. */
+/* The state of another thread of this process, as the kernel reports it. */
 #ifndef TESTS_THREAD_H
 #define TESTS_THREAD_H
 

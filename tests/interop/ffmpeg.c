@@ -741,7 +741,7 @@ static void on_given_back(void *data)
 	given_back++;
 }
 
-/* What goes in comes out again, and once back. */
+/* The frame becomes an AVFrame and a frame again, with equal values. */
 TEST(out)
 {
 	struct dlbuf_frame f = FRAME(33, 17, DLBUF_FOURCC('N', 'V', '1', '2'), DLBUF_CODE_DRM, 2,
@@ -984,7 +984,7 @@ TEST(vaapi)
 	dlbuf_device_close(cpu);
 }
 
-/* What FFmpeg knows of the frame is not in the mapping, and not lost. */
+/* FFmpeg's metadata of the frame is not in the mapping, and is kept. */
 TEST(mappings_keep_properties)
 {
 	struct dlbuf_frame frame;
@@ -1006,7 +1006,7 @@ TEST(mappings_keep_properties)
 	av_frame_free(&av);
 }
 
-/* Where Vulkan's driver can export images with rows one after another. */
+/* If Vulkan's driver can export images with linear rows. */
 TEST(vulkan)
 {
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];

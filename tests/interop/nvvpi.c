@@ -147,7 +147,7 @@ TEST(loading)
 
 /* ---- tensors */
 
-/* Streams stand still until somebody waits for one. */
+/* Streams do not run until a call waits for one. */
 static void let_go(const char *call)
 {
 	if (!strcmp(call, "vpiStreamSync"))
@@ -238,7 +238,7 @@ TEST(locks)
 	end();
 }
 
-/* A tensor of nobody: dlbuf_nvvpi_planes() looks at the numbers only. */
+/* A tensor without memory: dlbuf_nvvpi_planes() only reads the numbers. */
 struct numbers {
 	DLDeviceType device;
 	int32_t ndim;

@@ -126,7 +126,7 @@ TEST(short_buffers)
 	CHECK_OK(dlbuf_v4l2_frame(&nv12, &buf, fds, &f));
 	CHECK_EQ(f.flags & DLBUF_FRAME_DAMAGED, DLBUF_FRAME_DAMAGED);
 	CHECK_OK(dlbuf_frame_layouts(&f, &plain, l, &n));
-	/* What an application gives a codec: all of it. */
+	/* An application gives a codec the whole buffer. */
 	buf = (struct v4l2_buffer){ .type = V4L2_BUF_TYPE_VIDEO_OUTPUT, .length = 8192 };
 	{
 		struct v4l2_format out = nv12;
@@ -147,7 +147,7 @@ TEST(fields)
 		{ V4L2_FIELD_INTERLACED, DLBUF_FIELD_INTERLACED },
 		{ V4L2_FIELD_SEQ_TB, DLBUF_FIELD_SEQ_TB },
 		{ V4L2_FIELD_SEQ_BT, DLBUF_FIELD_SEQ_BT },
-		/* Which one it is, is each buffer's. */
+		/* Each buffer has its own field. */
 		{ V4L2_FIELD_ALTERNATE, DLBUF_FIELD_UNKNOWN },
 		{ V4L2_FIELD_INTERLACED_TB, DLBUF_FIELD_INTERLACED_TB },
 		{ V4L2_FIELD_INTERLACED_BT, DLBUF_FIELD_INTERLACED_BT },
@@ -694,7 +694,7 @@ static void one_frame(struct cam *c, struct dlbuf_device *dev,
 		CHECK_OK(dlbuf_acquire(t[i], DLBUF_READ, NULL, NULL));
 		check_rows(&t[i]->dl_tensor, c->map[buf.index][p] +
 			   f.planes[p].offset + end, f.planes[p].pitch);
-		/* Of semi-planar formats all planes have one pitch. */
+		/* In semi-planar formats all planes have one pitch. */
 		if (c->nplanes == 1)
 			end += t[i]->dl_tensor.shape[0] * f.planes[p].pitch;
 		CHECK_OK(dlbuf_release(t[i], NULL, NULL));
@@ -741,7 +741,7 @@ TEST(vivid)
 
 /* ---- the way back */
 
-/* What a queue does not take; each is one sentence, and the buffer is not touched. */
+/* Frames that a queue refuses: an error text each, and the buffer is unchanged. */
 TEST(output_refused)
 {
 	struct v4l2_format fmt = nv12, mp = multi(V4L2_PIX_FMT_NV12M, 2);
@@ -858,7 +858,7 @@ TEST(vivid_damaged)
 	stop(&c);
 }
 
-/* vivid says what it was told to draw. */
+/* vivid reports the values that it was set to. */
 TEST(vivid_colour)
 {
 	struct dlbuf_frame f;
@@ -880,7 +880,7 @@ TEST(vivid_colour)
 	close(c.fd);
 }
 
-/* Where the picture is in the buffer, as a decoder would say it. */
+/* The picture's position in the buffer, as a decoder reports it. */
 TEST(vivid_composed)
 {
 	struct v4l2_selection sel = {

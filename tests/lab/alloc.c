@@ -342,7 +342,7 @@ static void pool_of_planes(void *arg)
 	close(fds[1]);
 }
 
-/* The node takes each buffer, and not only the first one, by whatever exporter. */
+/* The node takes each buffer, and not only the first one, of every exporter. */
 static void pool_contiguous(void *arg)
 {
 	int fd AUTO_FD = open_node(CONTIGUOUS);
@@ -409,7 +409,7 @@ static void busy(void *arg)
 	cts_delete(t);
 }
 
-/* Memory that is nobody's to make. */
+/* Memory that no exporter can make. */
 static void no_permission(void *arg)
 {
 	struct dlbuf_device *cpu AUTO_DEV = NULL;
@@ -534,7 +534,7 @@ static void all_refuse(void *arg)
 	CHECK(by_node && by_cuda);
 	CHECK_SAYS(node[CONTIGUOUS]);
 	CHECK_SAYS("cuda:0 has no path");
-	/* What the node refused, the device alone takes, and first of all. */
+	/* The device alone accepts the exporter that the node refused, and tries it first. */
 	CHECK_OK(dlbuf_alloc(&cuda, 1, &layout, &alone, &t));
 	CHECK_EQ(trials[1].n, 1);
 	cts_delete(t);

@@ -270,8 +270,8 @@ static void copies(void *arg)
 /* ---- fences */
 
 /*
- * What is written after the submit is copied, because the copy waits for the
- * fence; and without the fence it is not, and nothing waits.
+ * Bytes that are written after the submit are copied, because the copy waits
+ * for the fence. Without the fence they are not copied, and nothing waits.
  */
 static void waits(void *arg)
 {

@@ -114,7 +114,7 @@ TEST(open)
 	dlclose(library());
 	CHECK_ERR(dlbuf_device_open("cuda:0", NULL, &dev), -ENODEV);
 	says_why(dlbuf_last_error());
-	/* What the first one left is the driver's; the others leave nothing. */
+	/* The first call's resources belong to the driver; later calls leave nothing. */
 	fds = cts_count_fds();
 	for (int i = 0; i < 3; i++) {
 		CHECK_ERR(dlbuf_device_open("cuda:0", NULL, &dev), -ENODEV);

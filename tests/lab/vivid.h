@@ -130,7 +130,7 @@ static inline void vivid_open(struct vivid *v, uint32_t width, uint32_t height,
 	VIVID_IOCTL(v, VIDIOC_STREAMON, &type);
 }
 
-/* False: no frame for so long that nobody gives buffers back any more. */
+/* False: no frame for so long that no buffer will be returned any more. */
 static inline bool vivid_dequeue(struct vivid *v, struct v4l2_buffer *buf)
 {
 	struct pollfd p = { .fd = v->fd, .events = POLLIN };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The memfds that stand for dma-bufs have DMA_BUF_IOCTL_SYNC, which does nothing. */
+/* The memfds in place of dma-bufs have DMA_BUF_IOCTL_SYNC, which does nothing. */
 #ifndef UNIT_BRACKET_H
 #define UNIT_BRACKET_H
 

@@ -2,7 +2,7 @@
 /*
  * The cache's lists and table, with many buffers and in random order. There
  * are no dma-bufs on a build machine, so memfds stand in for them: they have
- * inode numbers of their own too. What needs the kernel's dma-bufs is in
+ * inode numbers of their own too. Cases that need the kernel's dma-bufs are in
  * tests/cts.
  */
 #define KTAP_UNSEEN
@@ -184,7 +184,7 @@ static struct import *get_as(struct dlbuf_device *dev, int fd, uint32_t paths)
 
 #define BRIEF (PATHS_SHARED | PATHS_BRIEF)
 
-/* Which requests of one buffer leave an idle import. Twice: the guess, too. */
+/* The requests of one buffer that leave an idle import. Twice: the guess, too. */
 TEST(a_brief_import_goes_with_its_last_user)
 {
 	static const struct {
@@ -266,7 +266,7 @@ TEST(staging_is_used_again)
 	CHECK(a->staging);
 	CHECK_EQ(stats(dev).live, 1);
 	CHECK_EQ(stats(dev).live_bytes, 8192);
-	/* In use it is for nobody else, and never by identity. */
+	/* In use it has no other user, and it is never found by identity. */
 	b = staging(dev, 8192);
 	CHECK(b != a);
 	c = get(dev, a->fd);
@@ -556,7 +556,7 @@ TEST(every_import_of_a_buffer_is_waited_for)
 		dlbuf_device_close(devs[i]);
 }
 
-/* A thread that waits for its work has it; then nobody has. */
+/* A thread that waits for its work still finds it; after that no call does. */
 static void end_of_work(struct import *imp)
 {
 	__atomic_store_n(&fake.busy, false, __ATOMIC_RELEASE);
@@ -733,7 +733,7 @@ static unsigned int draw(unsigned int n)
 	return (seed * 2685821657736338717ull >> 33) % n;
 }
 
-/* What has to be: users of each buffer, and the idle ones, the last first. */
+/* The expected state: users of each buffer, and the idle ones, the last first. */
 static struct {
 	int fds[BUFFERS];
 	struct import *imp[BUFFERS];	/* NULL: not in the cache */
@@ -963,7 +963,7 @@ static void *share_and_forget(void *arg)
 	return other;
 }
 
-/* One after the other; ThreadSanitizer knows of no order by system calls of which it is not told. */
+/* One after the other; ThreadSanitizer does not know the order that these system calls make. */
 TEST(threads_share_a_tensor)
 {
 	DLManagedTensorVersioned *t, *other[3];

@@ -58,7 +58,7 @@ TEST(no_device)
 	end();
 }
 
-/* What is there and fails is told, and asked again. */
+/* A driver that is present and fails is reported, and tried again. */
 TEST(another_drivers_library)
 {
 	struct dlbuf_device *dev = NULL;

@@ -9,7 +9,7 @@
 #include "cuda_load.h"
 #include "rules.h"
 
-/* Returns this; against the rules; or as it may happen to anybody. */
+/* The call returns this: a broken rule; or a failure without one. */
 #define WRONG(code, call) BREAKS(1, CUABI_##code, call)
 #define FAILS(code, call) BREAKS(0, CUABI_##code, call)
 
@@ -19,7 +19,7 @@
 #define NOWHERE ((void *)4096)
 #define BYTES 8192
 
-/* What most cases need: the primary context of device 0 is current. */
+/* The state for most cases: the primary context of device 0 is current. */
 static cuda_context primary;
 static cuda_stream s;		/* not a blocking one */
 static cuda_event e;

@@ -347,7 +347,7 @@ RULES(events, "")
 	OK(cu.EventQuery(early));
 	OK(cu.StreamWaitEvent(b, e, 0));
 	add(b, 'b');
-	/* b waits for what e was, whatever becomes of e. */
+	/* b waits for the recorded point of e, also if e changes later. */
 	OK(cu.EventRecord(e, NULL));
 	OK(cu.EventSynchronize(e));
 	CHECK_EQ(cux.StreamQuery(b), CUABI_NOT_READY);
@@ -489,7 +489,7 @@ RULES(captures_forbid, "")
 	void *p = map(PROT_READ | PROT_WRITE, -1);
 	int mode = RELAXED;
 
-	/* Of all threads, and of this one. */
+	/* Captures of all threads, and of this one. */
 	for (int i = 0; i < 7; i++) {
 		OK(cux.StreamBeginCapture(s, i % 2));
 		WRONG(STREAM_CAPTURE_UNSUPPORTED, unsafe(i, p));
@@ -531,7 +531,10 @@ static void *allocate_elsewhere(void *data)
 	return NULL;
 }
 
-/* Who has begun one ends it, unless it is relaxed; whom one forbids what. */
+/*
+ * The thread that has begun a capture ends it, unless it is relaxed. The calls that a capture
+ * forbids, and to which threads.
+ */
 RULES(captures_and_threads, "")
 {
 	static const struct {

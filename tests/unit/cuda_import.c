@@ -120,7 +120,7 @@ TEST(host_of_what_is_read_only)
 	REQUIRE_OK(import_as(&f, open_ok(), PATH_BIT(DLBUF_PATH_HOST),
 			     DLBUF_READ));
 	app_begin(&app, f.dev);
-	/* The driver knows that nobody may write there. */
+	/* The driver knows that the memory is read-only. */
 	CHECK_EQ(cu.MemsetD8Async(pointer_of(&f), 1, 1, app.stream),
 		 CUABI_INVALID_VALUE);
 	forgive(1);
@@ -156,7 +156,7 @@ TEST(host_is_refused)
 		  "(of the dma-buf's mapping; the memfd behind it is not known)" },
 		{ "", "cuMemHostRegister_v2", CUABI_NOT_PERMITTED, -EOPNOTSUPP,
 		  "CUDA_ERROR_NOT_PERMITTED (800)" },
-		/* That one is not of page tables. */
+		/* That path does not use page tables. */
 		{ "grace", "cuMemHostGetDevicePointer_v2", CUABI_UNKNOWN,
 		  -EOPNOTSUPP, "cuMemHostGetDevicePointer" },
 	};
@@ -183,7 +183,7 @@ TEST(host_is_refused)
 	}
 }
 
-/* How many pages of a mapping are in the page tables. */
+/* The number of a mapping's pages that are in the page tables. */
 static int pages_present(const void *map, size_t bytes)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
@@ -240,8 +240,8 @@ TEST(what_cannot_be_mapped)
 }
 
 /*
- * What the machine has not got is told as that, and the failure of a path that
- * another one made up for is nobody's.
+ * A missing device is reported as missing, and the failure of a path is not
+ * reported if another path works.
  */
 TEST(no_memory_to_map)
 {
@@ -292,7 +292,7 @@ TEST(none_serves)
 	CHECK_SAYS("; copy: cuMemHostAlloc: CUDA_ERROR_UNKNOWN (999)");
 	CHECK(!strstr(dlbuf_last_error(), "MAY_COPY"));
 	import_finish(&f, -1);
-	/* What the machine has not got is told as that. */
+	/* A missing capability is reported as missing. */
 	break_call("cuMemHostAlloc", CUABI_OUT_OF_MEMORY, 0);
 	CHECK_ERR(import_as(&f, dev, ALL, DLBUF_RW), -ENOMEM);
 	CHECK_SAYS("; copy: cuMemHostAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)");

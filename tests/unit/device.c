@@ -104,7 +104,7 @@ static void count_warnings(void *data, enum dlbuf_log_level level,
 	}
 }
 
-/* Of this build. */
+/* The backends of this build. */
 static const char *const backends[] = {
 #define BACKEND(name) #name,
 #define BACKEND_OFF(name)
@@ -237,7 +237,7 @@ TEST(each_tells_of_the_absent_too)
 #endif
 	CHECK_EQ(s.n, BACKENDS);
 	CHECK_EQ(s.absent, BACKENDS - cpu);
-	/* What was told is nobody's failure. */
+	/* An error that was reported is no further failure. */
 	CHECK_STR(dlbuf_last_error(), "");
 }
 

@@ -144,7 +144,7 @@ static void *dispatch_too(void *ret)
 	return NULL;
 }
 
-/* What is due meanwhile stays due. */
+/* Calls that become due meanwhile stay due. */
 static int due_too = -1;
 
 static void other_thread(void *data)

@@ -271,7 +271,7 @@ TEST(what_is_no_sync_file)
 		CHECK_ERR(dlbuf_fence_import(other, DLBUF_RW, fd), -EBADF);
 		CHECK_SAYS("not a dma-buf");
 	}
-	/* -1 adds nothing, to whatever it is. */
+	/* -1 adds nothing, to any file. */
 	CHECK_OK(dlbuf_fence_import(memfd, DLBUF_WRITE, -1));
 	CHECK_EQ(out, 77);
 }

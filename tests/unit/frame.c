@@ -202,7 +202,7 @@ TEST(a_code_needs_its_space)
 	CHECK_SAYS("V4L2");
 }
 
-/* Tensors are of the stored picture, whatever its orientation. */
+/* Tensors show the stored picture, with any orientation. */
 TEST(orientations_change_no_tensor)
 {
 	struct dlbuf_frame_layout upright[DLBUF_MAX_PLANES], planes[DLBUF_MAX_PLANES];

@@ -10,7 +10,7 @@
 #ifdef CONFIG_BACKEND_HEXAGON
 #include "hexagon_backend.h"
 
-/* What most cases need: a device, a dma-buf, and a tensor of it or NULL. */
+/* The state for most cases: a device, a dma-buf, and a tensor of it or NULL. */
 static struct dlbuf_device *dev;
 static int fd;
 static DLManagedTensorVersioned *t;
@@ -302,7 +302,7 @@ TEST(the_application_s_own_map)
 }
 
 /*
- * AEE_EALREADY: a number that somebody closed before it was unmapped. Another number
+ * AEE_EALREADY: a number that was closed before it was unmapped. Another number
  * is taken, above 2 even if the standard input is closed; the warning names the fd.
  */
 TEST(a_number_that_is_still_mapped)
@@ -370,7 +370,7 @@ TEST(a_map_that_cannot_end)
 	end_device();
 }
 
-/* The session ends with a tensor alive: its maps are gone, which is no failure. */
+/* The session ends while a tensor is alive: its maps have ended, which is no failure. */
 TEST(a_session_that_ends)
 {
 	static const char *const words[] = { "", "nosession" };
@@ -541,7 +541,7 @@ static const struct {
 } packings[] = {
 	{ 2, DIMS(8, 128), DIMS(128, 1), { kDLUInt, 8, 1 }, 1024, NULL },
 	{ 3, DIMS(4, 8, 3), DIMS(24, 3, 1), { kDLFloat, 16, 1 }, 192, NULL },
-	/* The stride of one element is nobody's business. */
+	/* The stride of a dimension of one element does not matter. */
 	{ 3, DIMS(1, 8, 4), DIMS(4096, 4, 1), { kDLFloat, 32, 1 }, 128, NULL },
 	{ 0, DIMS(0), DIMS(0), { kDLFloat, 32, 1 }, 4, NULL },
 	{ 1, DIMS(5), DIMS(1), { kDLUInt, 8, 4 }, 20, NULL },

@@ -356,7 +356,7 @@ static void *check_many(void *arg)
 	return NULL;
 }
 
-/* How often it ran, of all tries: in memory that they share. */
+/* The number of runs in all tries, in memory that they share. */
 static int *tries;
 
 static void expired(void *arg)

@@ -60,7 +60,7 @@ static void drop(void *p)
 	CHECK_EQ(lz.MemFree(app.dev.context, p), 0);
 }
 
-/* The mapping is gone then, and who uses it crashes. */
+/* The mapping has ended then, and an access to it crashes. */
 TEST(registered_memory_does_not_come_back)
 {
 	struct fixture f;
@@ -151,7 +151,7 @@ TEST(codes)
 	void *p;
 
 	contract_begin("memfds");
-	/* Memory that nobody allocated. */
+	/* Memory that was not allocated. */
 	CHECK_EQ(lz.MemGetAllocProperties(app.dev.context, &fd, &props, &of), 0);
 	CHECK_EQ(props.type, ZE_MEMORY_TYPE_UNKNOWN);
 	REFUSED(LZABI_RESULT_ADDRESS_NOT_FOUND,

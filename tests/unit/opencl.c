@@ -2,7 +2,7 @@
 /*
  * The OpenCL backend against a double of a driver (tests/doubles/opencl.h): devices, those
  * of an application, the handles of tensors, and imports that one driver makes in its own
- * way. What lib/queue does is in opencl_queue.c.
+ * way. opencl_queue.c has the cases of lib/queue.
  */
 #include "common.h"
 #include "ktap.h"

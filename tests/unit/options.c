@@ -76,7 +76,10 @@ TEST(a_size_that_is_not_set)
 
 /* ---------------------------------------------------------------- results */
 
-/* Of an older, of the same and of a newer caller: what has no room is left as it is. */
+/*
+ * Structs of an older, of the same and of a newer caller: bytes after the caller's size are
+ * unchanged.
+ */
 TEST(sizes_of_results)
 {
 	static const struct ours mine = { 0, 1, 2, "three" }, cases[] = {
@@ -111,9 +114,9 @@ TEST(results_without_a_size)
 /* ---------------------------------------------------------------- in public */
 
 /*
- * Each public function that takes options or fills a struct, so that none
- * forgets to look. call() passes the struct on; what comes after the options
- * in it is made to fail in a way that tells which came first.
+ * Each public function that takes options or fills a struct, so that each
+ * checks it. call() passes the struct on; the check after that of the options
+ * is made to fail in a way that shows which check was first.
  */
 struct taker {
 	const char *name;

@@ -13,7 +13,7 @@
 #include "system/sys.h"
 #define CC DLBUF_FOURCC
 
-/* Where a format has a value: which plane and element, given a component and its sample. */
+/* The position of a value in a format: plane and element, by a component and its sample. */
 struct layout {
 	const char *name;
 	uint32_t code;
@@ -31,7 +31,7 @@ struct layout {
 	bool swapped, rows;	/* the word's first byte is the highest; planes are rows of bytes */
 	bool negative, hsv;
 	const char *order;	/* of a group whose values are not evenly spaced */
-	int packed;		/* samples of MIPI CSI-2 that share bytes: so many in a group */
+	int packed;		/* samples of MIPI CSI-2 that share bytes: number in a group */
 };
 
 #define DRM DLBUF_CODE_DRM
@@ -600,7 +600,7 @@ static double read_value(const char *at, DLDataType t)
 	return (double)f;
 }
 
-/* How far a value of the type may be from the real number r of the range `full`. */
+/* The allowed difference of a value of the type from the real number r of the range `full`. */
 static double tolerance(DLDataType t, double r, double full)
 {
 	if (t.bits == 8)

@@ -27,7 +27,7 @@ QUEUE_CASE(a_stream_waits, EACH | BRIDGE, WAITS)
 	CHECK(!signalled(out) && !is_idle(&app));
 	CHECK_EQ(app.pinned[0], 0);
 	CHECK(filled(f.bytes, 1));
-	/* What the producer does before it signals. */
+	/* The producer's work before it signals. */
 	fill(f.bytes, 5);
 	signal_now(in);
 	until_over(out);
@@ -61,7 +61,7 @@ QUEUE_CASE(no_fence_no_call, SHARED, NO_ORDER)
 QUEUE_CASE(many_fences, SHARED, WAITS)
 {
 	enum { N = 80 };	/* more than there are words on a page, or events in a pool */
-	/* Those that share a begin are in order, and a command waits for few others. */
+	/* Accesses that share a begin are in order, and a command waits for few others. */
 	int n = queue_memory_of(f.imp)->passes ? 4 : N;
 	void *streams[N];
 	int in[N], out[N];
@@ -109,7 +109,7 @@ static void end_if_begun(void)
 		CHECK_OK(release_to(NULL));
 }
 
-/* What the stream waits for lives as long as it waits. */
+/* The objects that the stream waits for live as long as it waits. */
 QUEUE_CASE(the_device_is_closed_before_the_fence, ITSELF, WAITS)
 {
 	FOR_EACH_PATH(path) {
@@ -151,9 +151,9 @@ QUEUE_CASE(the_stream_looks_at_its_word_later, ITSELF, WAITS)
 }
 
 /*
- * A free waits for all streams and holds up all other calls, perhaps that of whoever
- * signals the fence: no stream begins to wait for one meanwhile, and no free begins
- * while a stream does.
+ * A free waits for all streams and blocks all other calls, perhaps the call that
+ * signals the fence. So no stream begins to wait for a fence during a free, and no
+ * free begins while a stream waits.
  */
 static struct {
 	struct fixture other;
@@ -199,14 +199,14 @@ static void acquire_inside_a_free(const char *name)
 	while (!__atomic_load_n(&gated.waits, __ATOMIC_ACQUIRE) &&
 	       !__atomic_load_n(&gated.held_up, __ATOMIC_ACQUIRE))
 		sched_yield();
-	/* Or this free waits for ever. */
+	/* Otherwise this free never returns. */
 	if (!CHECK_EQ(gated.waits, 0))
 		signal_fence(gated.fence);
 }
 
 static void signal_before_a_free(const char *name)
 {
-	/* Or this free waits for ever. */
+	/* Otherwise this free never returns. */
 	if (!strcmp(name, on->calls[UNREGISTER]) || !strcmp(name, on->calls[FREE_HOST])) {
 		CHECK_MSG(signalled(gated.fence), "%s", name);
 		signal_fence(gated.fence);
@@ -337,7 +337,7 @@ QUEUE_CASE(frees_wait_for_the_context, ITSELF, UNREGISTER)
 	CHECK_OK(dlbuf_dispatch_fd(NULL));
 }
 
-/* Nobody can be told of the fence: whoever acquires waits for it. */
+/* The library cannot watch the fence, so the acquiring thread waits for it. */
 QUEUE_CASE(no_event, HOST, UNREGISTER)
 {
 	int in = pending_fence();
@@ -354,7 +354,7 @@ QUEUE_CASE(no_event, HOST, UNREGISTER)
 	CHECK(is_idle(&app));
 }
 
-/* The wait is not begun, or not told of: no stream is left hanging. */
+/* The wait does not begin, or its event cannot be added: no stream keeps waiting. */
 QUEUE_CASE(every_failure_of_a_wait, ITSELF, UNREGISTER)
 {
 	static const enum queue_call calls[] = {
@@ -595,8 +595,8 @@ static void let_the_thread_look(void)
 }
 
 /*
- * An fd for what wait() would wait for, whoever asks for it; and the end of all of
- * the device, its memory included.
+ * An fd for the work that wait() would wait for, for several callers; and the end
+ * of all work and memory of the device.
  */
 static void check_under_way(enum dlbuf_path path)
 {

@@ -86,7 +86,7 @@ QUEUE_CASE(copies_wait_for_no_later_fence, COPY, NOTHING)
 	pthread_join(adds, NULL);
 }
 
-/* What is not written stays as it was. */
+/* Bytes that are not written keep their values. */
 QUEUE_CASE(copy_out, COPY | BRIDGE, NOTHING)
 {
 	CHECK_OK(acquire(&f, DLBUF_WRITE, app.stream, -1));
@@ -106,7 +106,7 @@ QUEUE_CASE(copy_out, COPY | BRIDGE, NOTHING)
 	CHECK(filled(f.bytes, 1));
 }
 
-/* What may not be written is imported for reading, and a reader's bytes do not return. */
+/* Read-only memory is imported for reading, and a reader's bytes are not copied back. */
 QUEUE_CASE(read_only, ITSELF, NOTHING)
 {
 	FOR_EACH_PATH(path) {
@@ -213,7 +213,7 @@ QUEUE_CASE(every_failure_of_a_copy, ITSELF, COPY_IN)
 		}
 		heal();
 		CHECK_EQ(queue_memory_of(f.imp)->open, 0);
-		/* Its memory goes before anybody has waited. */
+		/* Its memory is freed before any wait. */
 		import_finish(&f, 0);
 		close(in);
 		app_away(&app, false);

@@ -296,7 +296,7 @@ static void check_import_fails(enum queue_call broken, enum dlbuf_path path, boo
 	end();
 }
 
-/* What the machine has not got is told as that, and a refusal is of one path. */
+/* A missing device is reported as missing, and a refusal concerns one path. */
 QUEUE_CASE(every_failure_of_an_import, ITSELF, OPENS)
 {
 	static const struct {

@@ -103,7 +103,7 @@ QUEUE_CASE(every_refusal_of_an_export, ITSELF, EXPORTS)
 	end();
 }
 
-/* It is zero, and nobody finds it again when it has gone. */
+/* It is zero, and it is not found again after it was freed. */
 QUEUE_CASE(alloc, ITSELF, EXPORTS)
 {
 	DLManagedTensorVersioned *tensor = NULL, *again = NULL;
@@ -132,7 +132,7 @@ QUEUE_CASE(alloc, ITSELF, EXPORTS)
 	for (size_t i = 0; i < IMPORT_BYTES; i++)
 		if (!CHECK_EQ(app.pinned[i], 0))
 			break;
-	/* By its own fd it is the same one, whatever the driver imports. */
+	/* By its own fd it is the same import, with every driver. */
 	layout = tensor->dl_tensor;
 	layout.data = NULL;
 	CHECK_OK(dlbuf_import(f.dev, info.fd, &layout, NULL, &again));
@@ -220,8 +220,8 @@ QUEUE_CASE(no_second_owner, ITSELF, EXPORTS)
 }
 
 /*
- * Without a free fd nobody sees who holds the dma-buf, and the library's thread cannot begin. So the
- * next call tries again that may free something.
+ * Without a free fd the library cannot check who holds the dma-buf, and its thread cannot begin.
+ * So the next call tries again that may free something.
  */
 QUEUE_CASE(deleted_without_fds, ITSELF, EXPORTS)
 {

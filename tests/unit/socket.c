@@ -310,7 +310,7 @@ TEST(streams)
 	peers_close(&p);
 }
 
-/* Also one with a message of somebody, which is not received. */
+/* Also a socket with a message of another sender, which is not received. */
 TEST(not_connected)
 {
 	struct packet p = tensors_packet(1);
@@ -366,7 +366,7 @@ TEST(wrong_arguments)
 	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EBADF);
 	f.planes[0].fd = f.planes[1].fd = -1;
 	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EBADF);
-	/* The receiver would refuse these, and cannot tell the sender. */
+	/* The receiver would refuse these, and cannot report it to the sender. */
 	f = a_frame(p.us);
 	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EBADF);
 	CHECK_SAYS("is not a dma-buf but 'socket:");
@@ -432,7 +432,7 @@ TEST(messages_before_the_end)
 
 		for (int j = 0; j < 3; j++)
 			raw_send(p.them, packet.data, packet.bytes, &fd, 1);
-		/* Of what they have not read we get ECONNRESET, once. */
+		/* Their unread messages give us ECONNRESET, once. */
 		CHECK_OK(dlbuf_send_frame(p.us, &f, NULL));
 		if (hows[i] < 0)
 			hang_up(&p);
@@ -462,7 +462,7 @@ TEST(empty_packets)
 		if (types[i] == SOCK_SEQPACKET)
 			hang_up(&p);
 		CHECK_ERR(receive(&p, 0, 0), -EPROTO);
-		/* Without a sender it cannot be told from the end: passed over. */
+		/* Without a sender it looks like the end, so it is skipped. */
 		if (types[i] != SOCK_SEQPACKET)
 			CHECK_ERR(receive(&p, 0, 0), -EPROTO);
 		CHECK_ERR(receive(&p, 0, 0), -EBADF);
@@ -483,8 +483,8 @@ ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 
 /*
  * Linux's recvmsg() looks for a packet first and for the other end second. A sender that
- * sends and closes between the two (about one of 10,000 do, where nobody is in the way)
- * makes it return 0, with its packet queued. This one brings such a sender about.
+ * sends and closes between the two (about one of 10,000 do, on an idle machine) makes
+ * it return 0, with its packet queued. This one brings such a sender about.
  */
 ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 {
@@ -544,7 +544,7 @@ TEST(a_call_that_always_fails_ends)
 	}
 }
 
-/* poll() says POLLIN then, and recvmsg() EAGAIN, for ever. */
+/* poll() then always returns POLLIN, and recvmsg() EAGAIN. */
 TEST(shut_down_for_reading)
 {
 	struct packet packet = tensors_packet(1);
@@ -563,7 +563,7 @@ TEST(shut_down_for_reading)
 	}
 }
 
-/* What the caller has wrong takes no message off the socket. */
+/* A mistake of the caller does not remove a message from the socket. */
 TEST(arguments_come_first)
 {
 	static const struct dlbuf_import_opts imports[] = {

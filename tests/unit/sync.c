@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Acquire and release in the core, with a backend that is told what to do: what no
- * device of tests/cts does when asked, and what a failure leaves. The two ioctls of
- * a dma-buf are noted instead of made, because there is no dma-buf on a build
- * machine; eventfds stand for sync_files.
+ * Acquire and release in the core, with a backend that the test controls: results
+ * that no device of tests/cts gives on request, and the state after a failure. The
+ * two ioctls of a dma-buf are noted instead of made, because there is no dma-buf on
+ * a build machine; eventfds replace sync_files.
  */
 #define KTAP_UNSEEN
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include "dmabuf/fence.h"
 #include "access/lease.h"
 
-/* What would be asked of the kernel, and what it answers. */
+/* The requests to the kernel, and their results. */
 static struct {
 	int fences;		/* the dma-buf's, lent, or -1: signalled */
 	int export_ret, import_ret;
@@ -206,7 +206,7 @@ static uint32_t acquired(struct fixture *f)
 
 /* ---------------------------------------------------------------- in */
 
-/* One call tells that nothing is pending. */
+/* One call shows that nothing is pending. */
 TEST(an_idle_dma_buf)
 {
 	struct fixture f;
@@ -458,7 +458,7 @@ TEST(a_failed_release_has_ended)
 	CHECK_EQ(fence, 77);
 	CHECK_EQ(dmabuf.imports, 0);
 	device.release_ret = 0;
-	/* What does not get onto the dma-buf has been waited for. */
+	/* If a fence cannot be added to the dma-buf, the call has waited for it. */
 	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
 	dmabuf.import_ret = -EIO;
 	device.out = new_event(1);

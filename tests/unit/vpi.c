@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Simulators, whose part this process or a child takes: how they attach, what arrives,
- * when the work is complete, and what a hostile peer sends. Memfds stand for dma-bufs.
+ * when the work is complete, and what a hostile peer sends. Memfds replace dma-bufs.
  */
 #include "common.h"
 #include "ktap.h"
@@ -290,7 +290,7 @@ TEST(arrival)
 	end();
 }
 
-/* Of as many dimensions as a message has. */
+/* A tensor with as many dimensions as a message can have. */
 TEST(every_ndim)
 {
 	int64_t dims[DLBUF_MAX_NDIM], steps[DLBUF_MAX_NDIM];
@@ -377,7 +377,7 @@ static void end_bystander(pid_t pid, const int stays[2])
 	CHECK_EQ(waitpid(pid, NULL, 0), pid);
 }
 
-/* One fd stands for all that was sent before, also while a child lives. */
+/* One fd shows the end of all earlier sends, also while a child lives. */
 TEST(passes_end_in_order)
 {
 	struct dlbuf_vpi_arrival a[3];
@@ -463,8 +463,8 @@ static const struct {
 };
 
 /*
- * An end that is closed with its byte unread is a simulation that died: the fd says so, and
- * the next acquire that conflicts, once, also if the event has been there before, and the
+ * If an end is closed with its byte unread, the simulation has died. The fd and the next
+ * conflicting acquire report it, once, also if the event has fired before, and if the
  * device is closed.
  */
 TEST(dies_in_the_middle)
@@ -560,7 +560,10 @@ TEST(tells_of_the_death)
 	}
 }
 
-/* Closing the device reaches who holds a tensor, and the name is free, whatever children live. */
+/*
+ * Closing the device notifies the holder of a tensor, and frees the name, also while children
+ * live.
+ */
 TEST(closed_while_in_use)
 {
 	struct dlbuf_vpi_arrival a, none = { .size = sizeof(none) };
@@ -623,7 +626,7 @@ TEST(program_killed)
 
 /* ---------------------------------------------------------------- simulators that come and go */
 
-/* A child that attaches, or has the socket, takes a tensor, says so and waits. */
+/* A child that attaches, or has the socket, takes a tensor, reports it and waits. */
 static pid_t simulator(int sock, int *says)
 {
 	struct dlbuf_vpi_arrival a = { .size = sizeof(a) };
@@ -903,7 +906,7 @@ TEST(letters)
 		close(pipes[0]);
 		close(pipes[1]);
 	}
-	/* What the library itself sends as a message is not for a simulator. */
+	/* A message of dlbuf_send() is not for a simulator. */
 	REQUIRE_OK(dlbuf_send(s[0], &f.t, 1, NULL));
 	CHECK_ERR(dlbuf_vpi_recv(f.cpu, s[1], NULL, &a), -EPROTO);
 	close(s[0]);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The Vulkan backend against a double of the loader (tests/doubles/vulkan.h):
- * what it asks of a driver, what it makes of the answers, and that it gives
- * everything back whatever fails.
+ * its requests to a driver, its use of the results, and that it frees
+ * everything after any failure.
  */
 #include "ktap.h"
 
@@ -72,7 +72,7 @@ TEST(selectors)
 	end();
 }
 
-/* Those that it names; drm= compares them with a node's. */
+/* The driver's DRM nodes; drm= compares them with a node. */
 TEST(drm_nodes)
 {
 	const struct device_place *place;
@@ -142,7 +142,7 @@ static void count_warnings(void *data, enum dlbuf_log_level level,
 	warnings += level <= DLBUF_LOG_WARN;
 }
 
-/* What is not there is silent, what is there and fails is not. */
+/* An absent driver logs nothing; a driver that is present and fails does. */
 TEST(absent_is_not_broken)
 {
 	static const struct {
@@ -251,7 +251,7 @@ TEST(dedicated_allocations)
 	dlbuf_device_close(f.dev);
 	fake->physical[0].dedicated_only = false;
 	fake->physical[0].prefers_dedicated = true;
-	/* What is allocated is what the buffer needs, not all of the dma-buf. */
+	/* The allocation has the size that the buffer needs, not that of the dma-buf. */
 	fake->physical[0].granularity = fake->physical[0].prefetch = 1;
 	REQUIRE_OK(import_into(&f, open_ok()));
 	CHECK(fake->dedicated);

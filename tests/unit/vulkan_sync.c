@@ -522,8 +522,8 @@ static void signal_at_a_wait(const char *call)
 }
 
 /*
- * Who gives up an import does not wait for its producers, but who may destroy the handles
- * of a wrapped device next.
+ * Dropping an import does not wait for its producers, unless the handles of a wrapped
+ * device may be destroyed next.
  */
 TEST(imports_go_after_their_submits)
 {

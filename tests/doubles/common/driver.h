@@ -7,11 +7,11 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* What a test sets first, and then what the double saw. */
+/* The fields that a test sets, and then those that the double counts. */
 #define DRIVER_FIELDS							\
 	const char *failing;	/* this function returns .result */	\
 	int result;							\
-	unsigned int spared;	/* so many calls of it before */	\
+	unsigned int spared;	/* number of calls before that */	\
 	unsigned long fail_at;	/* the n-th call from now does ... */	\
 	pid_t fail_thread;	/* ... of this thread; 0: of all */	\
 	_Atomic(int) lost;	/* what all calls return from now on */	\

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Fences that a double gives, to signal when its work is over: sync_files of vgem, or
- * eventfds that stand for them.
+ * eventfds that replace them.
  */
 #ifndef FAKE_FENCES_H
 #define FAKE_FENCES_H

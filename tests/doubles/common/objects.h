@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What doubles of drivers share: calls that can be made to fail, and objects whose use
- * is watched. No driver is named here. A double embeds these structs, checks arguments,
+ * Shared by doubles of drivers: calls that can be made to fail, and objects whose use
+ * is checked. No driver is named here. A double embeds these structs, checks arguments,
  * and says what a call returns.
  */
 #ifndef FAKE_OBJECTS_H
@@ -71,9 +71,9 @@ struct object {
 void *make(unsigned int kind, size_t size, struct context *ctx, bool ours);
 /* The object that it is, live, or NULL. */
 void *object_of(const void *handle, unsigned int kind);
-/* Whether it is one that is gone. */
+/* Whether the object was destroyed. */
 bool was(const void *handle, unsigned int kind);
-/* It is gone; said if a stream still uses it. */
+/* Marks the object as destroyed; reports it if a stream still uses it. */
 void unmake(struct object *o);
 /* Destroys all of a kind that live in a context (NULL: any), or only counts. */
 unsigned int destroy_all(unsigned int kind, struct context *ctx,

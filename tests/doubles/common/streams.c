@@ -292,7 +292,7 @@ int stream_add(struct stream *s, const struct job *model)
 void streams_reset(void)
 {
 	pthread_mutex_lock(&lock);
-	/* What waits for ever is dropped. */
+	/* Commands that would wait without end are dropped. */
 	if (!driver->lost)
 		driver->lost = -1;
 	while (streams)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * dlbuf_lab: an exporter of dma-bufs, and fences, that fail when told to. It is
+ * dlbuf_lab: an exporter of dma-bufs and fences that fail on request. It is
  * for the tests of dlbuf in their virtual machine and nowhere else; the header
  * says what it does.
  *
@@ -129,7 +129,7 @@ static long lab_signal(void __user *arg)
 
 /* ---- the exporter */
 
-/* Counts a call. Those that want the memory fail once it has been taken away. */
+/* Counts a call. Calls that need the memory fail once it was revoked. */
 static int lab_enter(struct lab_buffer *b, u32 *count, u32 refused)
 {
 	int ret;
@@ -237,7 +237,7 @@ static int lab_mmap(struct dma_buf *dmabuf, struct vm_area_struct *vma)
 	return 0;
 }
 
-/* Which a dma-buf has to have: no device of the lab maps one. */
+/* A dma-buf must have this function: no device of the lab calls it. */
 static struct sg_table *lab_map(struct dma_buf_attachment *at,
 				enum dma_data_direction dir)
 {
