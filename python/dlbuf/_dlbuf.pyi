@@ -685,10 +685,9 @@ class Tensor:
 
         Unless the tensor is acquired, the call waits for the fences on the CPU,
         and stream waits on a GPU. The access ends when the consumer deletes the
-        capsule's tensor. Raises BufferError where the wishes cannot be
-        fulfilled, and for what a consumer of max_version cannot be told: None is older
-        than 1.0, which has read_only, and than 1.1, which has padded elements of less
-        than a byte.
+        capsule's tensor. Raises BufferError if a wish cannot be fulfilled, and if
+        DLPack max_version cannot express the tensor: None is older than 1.0, which has
+        read_only, and than 1.1, which has padded elements of less than a byte.
         """
     def __dlpack_device__(self) -> tuple[int, int]:
         """Returns DLPack's (device type, device number) of the memory."""

@@ -20,7 +20,7 @@ def described(connection):
     """Describes what comes until None does."""
     while (x := connection.recv()) is not None:
         connection.send(describe(x))
-        # It holds the object until it is told, and not during the next wait.
+        # It holds the object until the next message, and not during the wait after that.
         connection.recv()
         del x
 

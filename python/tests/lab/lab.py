@@ -320,7 +320,7 @@ def lease():
     raises(ValueError, lambda: dlbuf.from_frame(
         [(t.fd, 8)], 8, 4, "NV12", release=callback))
     assert sys.getrefcount(callback) == refs and done[3:] == []
-    # One that raises is told about, and no more.
+    # A callback that raises is only reported.
     told = []
     hook, sys.unraisablehook = sys.unraisablehook, told.append
     frame(lambda: 1 / 0).clear()

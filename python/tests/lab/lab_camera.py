@@ -357,7 +357,7 @@ def left_in_the_middle():
 
 @case
 def closed_by_another_thread():
-    """Who waits for a frame that does not come is told by the end."""
+    """close() ends the iteration of threads that wait for a frame."""
     with camera(buffers=2, timeout=None) as cam:
         held = [next(cam) for _ in range(cam.buffers)]
         ended = []

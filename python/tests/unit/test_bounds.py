@@ -160,7 +160,7 @@ def test_every_dtype(code):
 
 @pytest.mark.parametrize("dtype", [(0, 4, 1), (1, 1, 1), (1, 7, 1), (15, 6, 1), (17, 4, 1)])
 def test_padded_elements(np, dtype):
-    """A consumer that is not told of the padding would read a part of the elements."""
+    """A consumer that does not know of the padding would read a part of the elements."""
     t = dlbuf.from_dlpack(padded(dtype, PADDED))
     for u in t, t[1:], t.share(), t.copy():
         for told in (1, 1), (1, 3), (2, 0):

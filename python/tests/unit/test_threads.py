@@ -68,7 +68,7 @@ def use(t):
 
 
 def close(x):
-    """Until it is; then who uses it is told so, and nothing else."""
+    """Repeats close() while another thread uses the tensor; no other error occurs."""
     while not x.closed:
         try:
             x.close()
