@@ -64,9 +64,9 @@ static inline uint64_t rounded(uint64_t v)
 
 /*
  * Adds a line to the file that BENCH_FIGURES names, from which tools/docs/performance
- * writes its page. `table` begins with the device and a colon. `who` is hand (what
- * the others of the table are divided by), dlbuf, today (what users take today) or
- * floor (the same step without a dma-buf, or without the access).
+ * writes its page. `table` begins with the device and a colon. `who` is hand (the
+ * divisor of the table's other lines), dlbuf, today (today's usual way) or floor
+ * (the same step without a dma-buf, or without the access).
  */
 __attribute__((format(printf, 4, 5)))
 static inline void record(const char *who, uint64_t value, const char *table,
@@ -110,7 +110,7 @@ static inline void fix_addresses(char **argv)
 		execv("/proc/self/exe", argv);
 }
 
-/* The next stop of who is traced that is the beginning of a system call: which. */
+/* Returns the number of the traced process's next system call, at its beginning. */
 static inline long next_syscall(pid_t pid)
 {
 	struct __ptrace_syscall_info info;

@@ -5,8 +5,8 @@
  *
  *	bench/cuda [--json FILE]
  *
- * Figures are medians in one run and depend on the machine; the ratios, of what
- * is measured in turn, depend less on it. Exit status 4 without a GPU.
+ * Figures are medians in one run and depend on the machine; ratios depend less
+ * on it, because both sides are measured in turn. Exit status 4 without a GPU.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -90,7 +90,7 @@ static void check(cuda_result result, const char *call)
 
 /* ---------------------------------------------------------------- memory */
 
-/* Pages that the GPU reads in place, as a dma-buf where there are dma-bufs. */
+/* Pages that the GPU reads in place, as a dma-buf if the machine has dma-bufs. */
 struct source {
 	const char *kind;
 	struct dlbuf_udmabuf buf;

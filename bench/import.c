@@ -400,7 +400,7 @@ int main(int argc, char **argv)
 	printf("medians in nanoseconds, under -icount that is instructions; first "
 	       "and by hand to two digits\n");
 	for (char **name = argc > 1 ? argv + 1 : cpu; *name; name++) {
-		/* Whatever the machine has, all of a pool stays. */
+		/* A pool's buffers all stay in the cache, on any machine. */
 		DLBUF_OPTS(dlbuf_device_opts, opts,
 			   .cache_max_idle = MAX_POOL,
 			   .cache_max_bytes = 2 * MAX_BYTES);

@@ -111,7 +111,9 @@ static void access_once(void)
 		errx(1, "%s", dlbuf_last_error());
 }
 
-/* Whether the work before is over, as who gives a buffer back has to know. */
+/*
+ * Whether the work before is complete, which a program must know before it gives a buffer back.
+ */
 static void access_by_hand(void)
 {
 	cl_int status;

@@ -6,9 +6,9 @@
  *
  *	bench/vpi MODULES	where dlbuf.vpi is; iverilog and vvp are on the path
  *
- * The time is that from handing a tensor to the test bench until it is handed back, less
- * what that costs for nothing. "without loop": less the loop that reads each word too. Files are in the page cache. A file of hexadecimal digits
- * must be written before, which is not counted.
+ * The time is from handing a tensor to the test bench until it is handed back, less the time of
+ * the same without reading. "without loop": less the loop that reads each word too. Files are in
+ * the page cache. A file of hexadecimal digits must be written before, which is not counted.
  */
 #include <stdio.h>
 

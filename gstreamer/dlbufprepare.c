@@ -23,8 +23,9 @@ GST_DEBUG_CATEGORY_STATIC(debug);
 #define GST_CAT_DEFAULT debug
 
 /*
- * GstTensorMeta of GStreamer 1.26 or newer, by its ABI: its headers come with those of half
- * the codecs, and a plugin built with 1.22 finds it on a newer system. All NULL: it is absent.
+ * GstTensorMeta of GStreamer 1.26 or newer, by its ABI: the package of its headers depends on
+ * those of many codecs, and a plugin built with 1.22 finds it on a newer system. All NULL: it
+ * is absent.
  */
 static struct {
 	void *(*add)(GstBuffer *buffer);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * lib/backends/cuda/abi.h and the functions of api.h against a real cuda.h, and the
- * numbers that the double has besides.
+ * further numbers of the double.
  *
  * With __CUDA_API_VERSION_INTERNAL, cuda.h declares each symbol by its own name
  * and these are compared; without, it maps a plain name to the symbol that has
@@ -284,12 +284,12 @@ CUDA_FUNCTIONS(X)
 
 /* Differences of a version's cuda.h from api.h, and the reasons. */
 #if CUDA_VERSION < 12000
-/* The first one wants a module parameter of the driver's. */
+/* The first one requires a module parameter of the driver's. */
 #undef cuStreamWaitValue32
 #define cuStreamWaitValue32 cuStreamWaitValue32_v2
 #endif
 #if CUDA_VERSION >= 13000
-/* Both are asked for: what the second does not say on an old driver. */
+/* Both are queried, because an old driver does not have the second. */
 #undef cuDeviceGetUuid
 #endif
 

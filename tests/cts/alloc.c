@@ -13,7 +13,7 @@
 static int64_t shape_1m[] = { 1024, 1024 };
 static const DLTensor layout_1m = LAYOUT8(2, shape_1m);
 
-/* Skips where no exporter is there at all; of several devices each has said why. */
+/* Skips if there is no exporter; with several devices each has given its reason. */
 static void alloc_ok(int ret)
 {
 	if (ret == -ENODEV || ret == -EOPNOTSUPP)
@@ -81,7 +81,7 @@ static void two_devices(void *arg)
 	CHECK(!memcmp(want, got, sizeof(got)));
 	cts_delete(t[0]);
 	cts_delete(t[1]);
-	/* One that wants bytes behind a buffer; the exporters round to pages. */
+	/* A device that requires bytes behind a buffer; the exporters round to pages. */
 	devs[1]->slack = 64;
 	alloc_ok(dlbuf_alloc(devs, 2, &layout_1m, NULL, t));
 	CHECK_OK(dlbuf_tensor_get_info(t[1], &info));

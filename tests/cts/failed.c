@@ -84,7 +84,7 @@ static void start(struct call *c)
 	REQUIRE(!pthread_create(&c->thread, NULL, call_thread, c));
 }
 
-/* It waits now, and nothing but the fence ends that. */
+/* It waits now, and only the fence ends the wait. */
 static void start_and_sleep(struct call *c)
 {
 	start(c);
@@ -610,7 +610,9 @@ struct state {
 	bool damaged;
 };
 
-/* Makes the state, asks once, ends what is pending, asks again. n: 0: dlbuf_acquire(). */
+/*
+ * Makes the state, acquires, signals the pending fences, acquires again. n: 0: dlbuf_acquire().
+ */
 static void ask(const struct state *st, unsigned int n, int *first, int *second)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = PAST,

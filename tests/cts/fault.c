@@ -186,7 +186,9 @@ static void every_call(void *others)
 		failed += ret < 0;
 		if (ret)
 			CHECK(ret < 0 && dlbuf_last_error()[0]);
-		/* A driver's thread gives back later what had work, also after the first walk. */
+		/*
+		 * A driver's thread later frees objects that had work, also after the first walk.
+		 */
 		cts_settle();
 		UNTIL(cts_count_fds() <= fds);
 		fds = cts_count_fds();

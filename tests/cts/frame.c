@@ -329,14 +329,14 @@ static void fence(void *arg)
 	cts_delete(t[0]);
 	cts_delete(t[1]);
 
-	/* One that has signalled adds nothing; what is no fence is refused. */
+	/* A signalled fence adds nothing; an fd that is no fence is refused. */
 	for (f.fence = -1; f.fence <= 0; f.fence++) {
 		REQUIRE_OK(dlbuf_import_frame(dev, &f, NULL, t, &n));
 		cts_delete(t[0]);
 		cts_delete(t[1]);
 	}
 	f.fence = fd;
-	/* A driver closes what it waited for on a thread of its own. */
+	/* A driver closes the fences of its waits on a thread of its own. */
 	dlbuf_device_close(dev);
 	dev = cts_open();
 	refused(dev, f, -EINVAL);

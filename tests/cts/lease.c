@@ -31,7 +31,7 @@ struct holder {
 	pthread_mutex_t lock;
 	unsigned int fired;
 	pthread_t thread;	/* the last one's */
-	void (*then)(void *);	/* what else the callback does */
+	void (*then)(void *);	/* a further action of the callback */
 	void *arg;
 };
 
@@ -114,7 +114,7 @@ struct held {
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 };
 
-/* With a lease of its own, for h, or with one of others. */
+/* With a lease of its own, for h, or with the given one. */
 static int import_with(struct held *f, struct holder *h,
 		       struct dlbuf_lease *lease)
 {
@@ -169,8 +169,8 @@ static void delete_planes(struct held *f)
 }
 
 /*
- * An access that ends with this fence, of the device's own kind where it
- * cannot take one: then it is complete.
+ * An access that ends with this fence. If the device cannot take a fence, the
+ * access ends by the device's own means, and is complete.
  */
 static void access_until(struct held *f, DLManagedTensorVersioned *t,
 			 struct cts_fence *fence)
@@ -444,8 +444,8 @@ static void *delete_it(void *arg)
 }
 
 /*
- * The deleter releases work that waits for somebody else: whether it blocks
- * for it or leaves an event behind, the lease is not before that.
+ * The deleter releases work that waits for another device's: whether it blocks
+ * for the work or leaves an event behind, the lease does not fire earlier.
  */
 static void deleted_waiting(void *arg)
 {
@@ -497,9 +497,9 @@ static void dispatch_all(int fd)
 }
 
 /*
- * Until the device's leases have fired, those that wait for its work, and not for
- * a tensor that is there. A callback of the library's thread must not ask.
- * by_hand: there is none, and the callbacks run in the calls.
+ * Waits until the device's leases have fired that wait for its work, and not for
+ * a live tensor. A callback of the library's thread must not call this. by_hand:
+ * there is no such thread, and the callbacks run in the calls.
  */
 static void drained(void *by_hand)
 {
@@ -546,7 +546,7 @@ static void drained(void *by_hand)
 	cts_until_fds(f.fds - 4);
 }
 
-/* A stream may wait for what only a dispatch does, so a drain without a limit dispatches. */
+/* A stream may wait for an action of dlbuf_dispatch(), so a drain without a limit dispatches. */
 static void drain_dispatches(void *arg)
 {
 	struct cts_fence fence AUTO_FENCE;
@@ -578,7 +578,7 @@ static void drain_dispatches(void *arg)
 
 /* ---- other ends */
 
-/* Nobody signals; vgem does after 10 s, as a kernel must. */
+/* The test never signals; vgem does after 10 s, as a kernel must. */
 static void expiry(void *arg)
 {
 	struct holder h = HOLDER();
@@ -812,7 +812,7 @@ static void *release_with_fault(void *arg)
 
 /*
  * One call of a release with a pending fence fails: of the event, its thread
- * or the dma-buf's ioctl. Whoever waits then, the lease is not early.
+ * or the dma-buf's ioctl. With any way of waiting, the lease is not early.
  */
 static bool failing_event(unsigned long n, unsigned int *waited)
 {

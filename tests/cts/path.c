@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Paths: each by which the device can import is a device of its own, as far as
- * bytes, copies and order go; and what the device exports.
+ * Paths: each path by which the device can import is tested like a device of
+ * its own, for bytes, copies and order; and the exports of the device.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -126,8 +126,8 @@ static bool releases_early(const struct dlbuf_device_info *info)
 }
 
 /*
- * A producer that is late: its bytes come after everything was submitted. And what gets a
- * fence after the acquire is not waited for.
+ * A producer that is late: its bytes come after everything was submitted. The device does
+ * not wait for fences that are added after the acquire.
  */
 static void late(void *arg)
 {
@@ -174,8 +174,8 @@ static bool gives_events(const struct dlbuf_device_info *info,
 }
 
 /*
- * Work that the kernel knows no fence of: who acquires the buffer elsewhere
- * waits for it all the same.
+ * Work without a fence of the kernel: an acquire by another device waits for
+ * it, too.
  */
 static void elsewhere(void *arg)
 {
@@ -201,7 +201,7 @@ static void elsewhere(void *arg)
 	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, &after));
 	REQUIRE_OK(cts_access->submit_read(t, 0, sizeof(got), &job));
 	CHECK_OK(dlbuf_release(t, NULL, NULL));
-	/* A reader of what is only read has nothing to wait for. */
+	/* A reader waits for no other reader. */
 	CHECK_OK(dlbuf_acquire(c, DLBUF_READ, NULL, &past));
 	CHECK_OK(dlbuf_release(c, NULL, NULL));
 	CHECK_ERR(dlbuf_acquire(c, DLBUF_WRITE, NULL, &past), -ETIME);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Pools: how buffers are laid out, that devices know them, what is refused. */
+/* Pools: the layout of their buffers, imports by devices, and refusals. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -188,7 +188,7 @@ static void refused(struct dlbuf_device *dev, struct dlbuf_pool_opts opts,
 	DLBUF_INFO(dlbuf_pool_info, info);
 	unsigned int fds = cts_count_fds();
 
-	/* Only what has to do with memory is not the layout's. */
+	/* Only errors about memory do not come from the layout. */
 	if (!opts.exporter && err != -ENOMEM)
 		CHECK_ERR(dlbuf_pool_layout(&dev, 1, &opts, &info), err);
 	CHECK_EQ(info.nplanes, 0);
@@ -260,7 +260,7 @@ static void refusals(void *arg)
 	CHECK_ERR(dlbuf_pool_get_info(NULL, &info), -EINVAL);
 	dlbuf_pool_destroy(pool);
 	dlbuf_pool_destroy(NULL);
-	/* Other drivers' own errors say nothing of fds. */
+	/* Other drivers' own errors do not mention fds. */
 	if (!strcmp(cts_access->backend, "vulkan"))
 		out_of_fds(dev, good);
 	CHECK_ERR(dlbuf_pool_layout(NULL, 1, &good, &info), -EINVAL);

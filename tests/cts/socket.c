@@ -91,7 +91,7 @@ static unsigned int fires(void)
 	return __atomic_load_n(&fired, __ATOMIC_SEQ_CST);
 }
 
-/* The harness ends what waits for too long. */
+/* The harness ends a case that waits for too long. */
 static void until_fired(unsigned int n)
 {
 	while (fires() < n)
@@ -134,7 +134,7 @@ static unsigned int count_buffers(void)
 	return n;
 }
 
-/* One that imports what it is sent. */
+/* A child that imports the tensors that it receives. */
 static struct other run_importer(void (*fn)(const struct other *o, void *arg),
 				 void *arg)
 {
@@ -571,7 +571,7 @@ static void tensor_lease(void *arg)
 	pair_close(&p);
 }
 
-/* One message after another, of new buffers or of the same: what is left. */
+/* One message after another, of new buffers or of the same: checks for remaining fds. */
 static void what_stays(void *arg)
 {
 	DLBUF_OPTS(dlbuf_import_opts, keep, .flags = DLBUF_IMPORT_KEEP);

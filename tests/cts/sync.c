@@ -164,7 +164,7 @@ static void cancelled(void *arg)
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the thread's stack, drivers theirs");
 	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, c.socks));
 	c.no_sync_file = cts_no_sync_file(c.fd);
-	/* Drivers keep what they open for the first device. */
+	/* Drivers keep the files open that they open for the first device. */
 	dlbuf_device_close(cts_open());
 	fds = cts_count_fds();
 	REQUIRE(!pthread_create(&thread, NULL, goes_on, &c));
@@ -229,7 +229,7 @@ static void bracket(void *arg)
 
 struct fence_state {
 	uint32_t fence;		/* the fence on the buffer: read or write */
-	uint32_t access;	/* what is acquired */
+	uint32_t access;	/* the access of the acquire */
 	bool waits;		/* before the signal */
 };
 
@@ -400,7 +400,7 @@ static void merge(void *arg)
 	CHECK_EQ(status, 1);
 }
 
-/* Another process signals when this thread sleeps, for which that process has fds. */
+/* Another process, which has fds for that, signals when this thread sleeps. */
 static pid_t signal_later(struct cts_fence *a, struct cts_fence *b)
 {
 	const pid_t waiter = gettid();
@@ -683,7 +683,7 @@ static void idle_without_ioctls(void *arg)
 	works_without(dev, t, fd);
 }
 
-/* Whoever has to wait polls the dma-buf, and never longer than was asked. */
+/* A thread that has to wait polls the dma-buf, and never longer than the timeout. */
 static void pending_without_ioctls(void *arg)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
@@ -751,7 +751,7 @@ static void fence_out(void *arg)
 		close(fence);
 }
 
-/* A fence that the caller made goes on the dma-buf and holds others up. */
+/* A fence of the caller's is put on the dma-buf, and others wait for it. */
 static void release_fence(void *arg)
 {
 	struct cts_fence f;

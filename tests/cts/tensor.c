@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Sharing, deleting, and what outlives what. */
+/* Sharing, deleting, and lifetimes. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

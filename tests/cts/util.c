@@ -154,7 +154,7 @@ static int look_for_shared(const struct dlbuf_path_info *info, void *data)
 	return 0;
 }
 
-/* Whether the device shares it, and if not what it says. */
+/* Whether the device shares it, or else the device's error. */
 static bool takes(int fd, struct shared *s)
 {
 	struct dlbuf_device *dev = cts_open();
@@ -536,7 +536,7 @@ void cts_fence_signal(struct cts_fence *f)
 void cts_fence_destroy(struct cts_fence *f)
 {
 	close(f->sync_file);
-	close(f->drm); /* signals what is left */
+	close(f->drm); /* signals the pending fences */
 }
 
 void cts_filter(struct sock_filter *filter, unsigned short n)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* See cuda.h: memory of the device, of the host, and who may touch it. */
+/* See cuda.h: memory of the device, of the host, and access to it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -80,7 +80,7 @@ static void block_put(struct block *b)
 	if (--b->users)
 		return;
 	b->used = 0;
-	/* Nobody can have the memory of other blocks, and each block has an fd. */
+	/* No other process has memory of other blocks, and a kept block holds an fd. */
 	if (fake.keeps_blocks && b->shared && b->exported)
 		return;
 	while (*link != b)

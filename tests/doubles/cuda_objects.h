@@ -9,7 +9,7 @@
 #include "cuda.h"
 #include "common/calls.h"
 
-/* The compiler compares the definitions with what dlbuf will call. */
+/* The compiler compares the definitions with dlbuf's declarations. */
 #define X(name, symbol, needed, params) EXPORT cuda_result symbol params;
 CUDA_FUNCTIONS(X)
 #undef X
@@ -36,8 +36,8 @@ struct range {
 	size_t bytes;
 	uint8_t *host;		/* where the double finds it */
 	void *pointer;		/* where the CPU does, or NULL */
-	struct block *block;	/* what it is a part of */
-	struct external *external; /* what it maps */
+	struct block *block;	/* the block of which this is a part */
+	struct external *external; /* the import that it maps */
 	size_t reserved;	/* bytes of addresses at address */
 	int fd;			/* of host memory */
 	ino_t inode;		/* of what was registered */
@@ -93,7 +93,7 @@ bool captures_end(void);
 /* ---------------------------------------------------------------- objects */
 
 /* The current context or NULL. */
-/* The context that has what is made now; and what is current, which may be a green one. */
+/* The context that owns new objects; and the current context, which may be a green one. */
 struct context *current(void);
 struct context *top(void);
 /* For an API without contexts: the primary one of the device. Needs the lock. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* See cuda.h: streams, what is in them, events, captures. */
+/* See cuda.h: streams, their work, events, captures. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,7 +105,7 @@ void queue_free(struct object *o)
 	unmake(o);
 }
 
-/* The one that a thread has for itself. */
+/* The default stream of a thread. */
 static struct cuda_queue *per_thread(struct context *ctx)
 {
 	static struct cuda_queue *known[64];
@@ -331,7 +331,10 @@ cuda_result cuStreamQuery(cuda_stream stream)
 cuda_result cuCtxSynchronize(void)
 {
 	BEGIN(NEEDS_ALL | UNSAFE)
-	/* Whatever the modes: the context has a stream that captures. Nobody can know before. */
+	/*
+	 * In all modes: the context has a stream that captures. The caller cannot know that
+	 * before.
+	 */
 	for (size_t i = 0; i < ARRAY_SIZE(captures); i++)
 		if (captures[i] && captures[i]->object.ctx == current())
 			return end(CUABI_STREAM_CAPTURE_UNSUPPORTED);

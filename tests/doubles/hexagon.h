@@ -20,7 +20,7 @@
  *   strict	the first wrong call aborts
  *
  * Without nosession a session of each domain is open. libhexagon-old.so is the same
- * without what old libraries lack.
+ * without the functions that old libraries lack.
  */
 #ifndef FAKE_HEXAGON_H
 #define FAKE_HEXAGON_H

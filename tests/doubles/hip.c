@@ -12,7 +12,7 @@
 #include "cuda_objects.h"
 #include "hip.h"
 
-/* The compiler compares the definitions with what dlbuf will call. */
+/* The compiler compares the definitions with dlbuf's declarations. */
 #define X(name, needed, params) EXPORT hip_result hip##name params;
 HIP_FUNCTIONS(X)
 #undef X
@@ -356,8 +356,8 @@ static bool is_amdgpu(int fd)
 }
 
 /*
- * All of what the driver has of the kernel's there: memory of 2 MiB and less is a part
- * of such a block. Memory that was imported has none, and the driver looks into it.
+ * The whole block of the kernel's memory there: memory of 2 MiB and less is a part of
+ * such a block. Memory that was imported has none, and the driver looks into it.
  */
 static cuda_pointer block_of(const char *name, const void *p, size_t *bytes)
 {

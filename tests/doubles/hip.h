@@ -13,10 +13,10 @@
  *		hipErrorOutOfMemory
  *	noblocks	freed memory goes back to the kernel, so that its fds can be counted
  *
- * Memory of 2 MiB and less is a part of a block, which is what is exported of it, and
- * which the driver keeps for what is allocated next. Registered memory has another address
- * on the device. 6.4.3 over tests/drivers/kfd.c does as this says and the comments in hip.c,
- * but that it gives just 2 MiB back to the kernel.
+ * Memory of 2 MiB and less is a part of a block. The driver exports the block, and keeps it
+ * for the next allocation. Registered memory has another address on the device. 6.4.3 over
+ * tests/drivers/kfd.c does as this says and the comments in hip.c, but that it gives just 2
+ * MiB back to the kernel.
  *
  * These end the process, as the driver's own do: any call but hipStreamGetDevice()
  * with a stream that was destroyed, since 7.0 (before, they return 709);

@@ -491,7 +491,7 @@ static int needs_own(unsigned int needs)
 	return CL_SUCCESS;
 }
 
-/* The last first: commands go before what they use. */
+/* The last first: commands are freed before the objects that they use. */
 static void (*const destroy[FAKE_KINDS])(struct object *o) = {
 	[FAKE_CONTEXT] = unmake,
 	[FAKE_QUEUE] = queue_free,

@@ -30,9 +30,9 @@
  *	adreno8	the same; Khronos' import makes a buffer that shares nothing
  *	apart	Khronos' import only, which does so
  *	userptr	GPU: the memory of CL_MEM_USE_HOST_PTR is pinned and used in place;
- *		a map brings to the host what the device has written
+ *		a map brings the device's writes to the host
  *	shadow	GPU: CL_MEM_USE_HOST_PTR makes a copy; a map and an unmap
- *		synchronise what they map
+ *		synchronise the mapped bytes
  *	cpu	CPU: uses the memory of CL_MEM_USE_HOST_PTR itself
  *	old	GPU: OpenCL 1.2 without extensions
  *

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * A driver of VA-API for tests, loaded by the real libva where there is no
+ * A driver of VA-API for tests, which the real libva loads on a machine without
  * hardware: its surfaces are udmabufs, exported as real drivers export theirs.
  *
  *	LIBVA_DRIVERS_PATH=... LIBVA_DRIVER_NAME=dlbuf	dlbuf_drv_video.so

@@ -606,9 +606,9 @@ static bool has_vgem(void)
 /*
  * For programs that do not know of the double: with FAKE_VULKAN=tiled it reads two
  * of Intel's tilings, with `apart` its imports are copies. With FAKE_VULKAN=bridge it
- * is the GPU of CUDA's and of HIP's double, as far as a bridge needs one. Where there
- * is no vgem, or with bridge-event, its SYNC_FDs are eventfds, which the kernel would
- * not take, so that it gives none before their time; with bridge-plain it does.
+ * is the GPU of CUDA's and of HIP's double, as far as a bridge needs one. Without
+ * vgem, or with bridge-event, its SYNC_FDs are eventfds. The kernel would not take
+ * those, so it exports none before they are ready; with bridge-plain it does.
  */
 static void preset(void)
 {

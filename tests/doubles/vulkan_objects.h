@@ -36,7 +36,7 @@ struct item {
 	bool address;		/* memory that has a device address */
 	struct item *memory;	/* bound to an image */
 	uint64_t size;
-	int fd;			/* of memory; what was imported into a semaphore */
+	int fd;			/* of memory; or the fd imported into a semaphore */
 	ino_t inode;
 	VkExternalMemoryHandleTypeFlags handles; /* of a buffer, of memory */
 	uint64_t *value;	/* of a timeline */
@@ -112,10 +112,10 @@ static inline const struct fake_physical *physical_of(VkPhysicalDevice p)
 	return (const struct fake_physical *)(void *)p;
 }
 
-/* An image of a command buffer: to the device or from it, with what is in it. */
+/* An image of a command buffer: to the device or from it, with its contents. */
 void image_barrier(struct item *cmd, const VkImageMemoryBarrier *b);
 
-/* The device does what it can do without waiting. run() takes the lock. */
+/* The device executes the work that is ready. run() takes the lock. */
 void progress(void);
 void run(void);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* See vulkan.h: commands, what is submitted, fences and semaphores. */
+/* See vulkan.h: commands, submissions, fences and semaphores. */
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -129,7 +129,7 @@ static void complete(struct submission *s)
 	memmove(s, s + 1, (--fake.pending - (s - submissions)) * sizeof(*s));
 }
 
-/* It is the first of its queue, and what it waits for has come. */
+/* It is the first of its queue, and its waits are fulfilled. */
 static bool ready(const struct submission *s)
 {
 	for (const struct submission *t = submissions; t < s; t++)
@@ -141,7 +141,7 @@ static bool ready(const struct submission *s)
 	return s->wait < 0 || is_readable(s->wait);
 }
 
-/* The device does what it can do without waiting. */
+/* The device executes the work that is ready. */
 void progress(void)
 {
 	struct submission *s = submissions;
@@ -295,7 +295,7 @@ static VkResult submit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
 	}
 	s = &submissions[fake.pending];
 	*s = (struct submission){ .wait = -1, .tell.fd = -1, .queue = queue };
-	/* Only what turns a fence into a value or back has none. */
+	/* Only a submission that turns a fence into a value or back has none. */
 	if (n != 1 || info->commandBufferCount > 1 ||
 	    (!info->commandBufferCount && !timelines))
 		wrong("vkQueueSubmit: not one command buffer");

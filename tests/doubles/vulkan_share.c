@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* See vulkan.h: what is shared with another API. */
+/* See vulkan.h: objects that are shared with another API. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

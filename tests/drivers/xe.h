@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Between xe.c, which has address spaces, and xe_engine.c, which runs what is in them. */
+/* Between xe.c, which has address spaces, and xe_engine.c, which runs the batches in them. */
 #ifndef DRIVERS_XE_H
 #define DRIVERS_XE_H
 

@@ -137,7 +137,7 @@ static inline bool expect_begin(struct expect *e, const struct dlbuf_import_opts
 	return true;
 }
 
-/* After expect_begin(): the tensors, and what is said about the frame. */
+/* After expect_begin(): the tensors, and the data about the frame. */
 static inline void expect_touch(const struct expect *e, DLManagedTensorVersioned *t[], uint32_t n,
 				const struct dlbuf_frame *f)
 {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Any bytes as a frame and as what is wanted of it: nothing may crash, wrap,
- * read what it must not, or give a layout that is not in the frame. A frame
- * that fits into its buffers is imported: each element is read and written,
- * fences are waited for, its lease fires, and the tensors become the frame
- * again.
+ * Any bytes as a frame and as import options: nothing may crash, wrap, read
+ * outside, or return a layout that is not in the frame. A frame that fits into
+ * its buffers is imported: each element is read and written, fences are waited
+ * for, its lease fires, and the tensors become the frame again.
  *
  *	build/.../tests/fuzz/frame -max_total_time=60 tests/fuzz/corpus/frame
  */
@@ -90,7 +89,7 @@ static bool extent(const struct dlbuf_frame_layout *l, uint64_t *first,
 	int ret = dlbuf_layout_extent(&l->layout, first, end);
 	uint64_t f, e;
 
-	/* Rows may lie outside what 64 bits can count, or before the buffer. */
+	/* Rows may lie beyond 64 bits, or before the buffer. */
 	CHECK(!ret || ret == -EOVERFLOW || ret == -ERANGE);
 	CHECK(ret == layout_model(&l->layout, &f, &e));
 	CHECK(ret || (*first == f && *end == e));
@@ -168,7 +167,7 @@ static void check_way_back(const struct dlbuf_frame *f, DLManagedTensorVersioned
 	dlbuf_frame_drop(&back);
 }
 
-/* As consumers want them that know no offsets, crops or one fd for several planes. */
+/* For consumers that know no offsets, crops or one fd for several planes. */
 static void check_expand(const struct dlbuf_frame *f, uint8_t bits)
 {
 	struct dlbuf_frame e = { .size = sizeof(e) };

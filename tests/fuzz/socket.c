@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Any sequence of calls on one socketpair: what a peer sends, closes and shuts
- * down, and what the receiver asks for, with and without room for fds. Each call
- * gives the result of a model of the queue, so that a valid message is received
- * after any other messages; no call waits for a message that cannot come; and no
- * fd, no lease and no event is left.
+ * Any sequence of calls on one socketpair: a peer sends, closes and shuts down,
+ * and the receiver requests, with and without room for fds. Each call gives the
+ * result of a model of the queue, so that a valid message is received after any
+ * other messages; no call waits for a message that cannot come; and no fd, no
+ * lease and no event is left.
  *
  *	build/.../tests/fuzz/socket -max_total_time=60 tests/fuzz/corpus/socket
  *
@@ -20,7 +20,7 @@
 
 #define MAX_QUEUED 32
 #define MAX_KEPT 8
-#define IMPORT_FDS 8		/* that the import of a message needs besides its own */
+#define IMPORT_FDS 8		/* further fds that the import of a message needs */
 
 /* Each packet on its way. */
 struct sent {
@@ -51,7 +51,7 @@ struct game {
 	unsigned int leases;	/* sent */
 };
 
-/* Made once: what a peer sends. */
+/* Made once: the buffers that a peer sends. */
 static int kinds[8];
 static struct rlimit limit;
 static struct dlbuf_format_info formats[512];
@@ -589,7 +589,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	g.them = pair[1];
 	play(&g);
 	release_limit();
-	/* Whatever has happened, what is queued comes, and then no more. */
+	/* In every case the queued messages come, and then no more. */
 	g.in.at = g.in.end;
 	while (g.to_us.n)
 		receive(&g);

@@ -49,7 +49,7 @@ static struct sent *next(struct game *g)
 
 static void attach(struct game *g)
 {
-	/* The queue of a program that does not look may be full of those that have ended. */
+	/* If a program does not receive, its queue may be full of simulators that have ended. */
 	if (g->program < 0 && g->simulator < 0)
 		CHECK(!dlbuf_vpi_connect(name + 4, &g->simulator) || g->ended);
 }
@@ -159,7 +159,7 @@ static void send_raw(struct game *g)
 		s->access = packet.head.access;
 		memcpy(s->name, packet.head.name, sizeof(s->name));
 		if (bytes >= sizeof(packet.head)) {
-			/* Aligned, as the parser wants it. */
+			/* Aligned, as the parser requires. */
 			memcpy(p.data, packet.bytes, bytes - sizeof(packet.head));
 			if (!message_parse(p.data, bytes - sizeof(packet.head), nfds - 1, &m))
 				expect_message(&s->e, &m, fds);

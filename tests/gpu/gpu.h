@@ -39,7 +39,7 @@ void gpu_ok(const char *file, int line, cuda_result result, const char *call);
 void gpu_record(const char *what, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* A call that may be refused: recorded as what the driver says. */
+/* A call that may be refused: its result is recorded. */
 bool gpu_answer(const char *what, const char *call, cuda_result result);
 
 uint64_t gpu_now(void);		/* CLOCK_MONOTONIC, nanoseconds */
@@ -47,7 +47,7 @@ uint64_t gpu_now(void);		/* CLOCK_MONOTONIC, nanoseconds */
 /* Opens "cuda:0", or the case is skipped. */
 struct dlbuf_device *gpu_open(uint32_t flags);
 
-/* A udmabuf with its memfd; skips the case where there is none. */
+/* A udmabuf with its memfd; skips the case if there is none. */
 struct dlbuf_udmabuf gpu_udmabuf(uint64_t bytes);
 
 /* A byte tensor over all of a dma-buf, by these paths only; NULL: none. */

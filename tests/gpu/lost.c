@@ -107,7 +107,7 @@ TEST(frees)
 	gpu_begin();
 	gpu_hold_create(&h);
 	map_memory();
-	/* Once before, for what is made at the first. */
+	/* Once before, because the first call makes objects that stay. */
 	for (int round = 0; round < 2; round++)
 		for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
 			if (round) {
@@ -273,7 +273,7 @@ static DLManagedTensorVersioned *leased(struct dlbuf_device *dev, int fd,
 	return t[0];
 }
 
-/* Nobody calls the library: it notices by itself. */
+/* No thread calls the library: it notices the loss by itself. */
 TEST(lost_while_all_wait)
 {
 	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = "device");

@@ -229,7 +229,7 @@ static void read_by_cpu(struct producer *p)
 	CHECK_ERR(dlbuf_acquire(r.t, DLBUF_READ, NULL, &past), -ETIME);
 	REQUIRE(!pthread_create(&thread, NULL, read_all, &r));
 	until(&r.begun, 1);
-	/* Without the wait the early bytes are what it would see. */
+	/* Without the wait it would see the early bytes. */
 	CHECK(there_is(p->buf.fd, EARLY));
 	CHECK(!gpu_idle(p->hold.stream));
 	gpu_let_go(&p->hold);
@@ -269,7 +269,7 @@ static void lease_waits(void *arg)
 
 	producer_create(&p, path_of(arg));
 	produce(&p);
-	/* Whoever asks for order asks for the buffer back, too. */
+	/* A caller that requires order must also get the buffer back. */
 	cts_delete(p.t);
 	settle();
 	CHECK_EQ(__atomic_load_n(&p.released, __ATOMIC_SEQ_CST), 0);

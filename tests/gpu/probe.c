@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A driver's answers about dma-bufs and fences. Whatever it
- * refuses is an answer and no failure; what fails is memory that shows other
- * bytes than it should, and answers that contradict each other.
+ * A driver's answers about dma-bufs and fences. A refusal is an answer and no
+ * failure; wrong bytes in memory, and answers that contradict each other, are
+ * failures.
  *
  *	DLBUF_GPU_RECORDS=FILE probe [CASE...]
  */
@@ -142,7 +142,7 @@ static const uint8_t *next(void)
 	return want;
 }
 
-/* Pages of got that are not want's: what a wrong mapping would have. */
+/* Counts pages of got that are not want's, as a wrong mapping would have. */
 static unsigned int wrong_pages(void)
 {
 	unsigned int n = 0;
@@ -774,7 +774,7 @@ TEST(fence_out)
 	if (!t && dlbuf_alloc(&dev, 1, &layout, &opts, &t))
 		SKIP("no dma-buf to release: %s", dlbuf_last_error());
 	gpu_hold_create(&h);
-	/* Once before, for what is made at the first. */
+	/* Once before, because the first call makes objects that stay. */
 	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, h.stream, NULL));
 	CHECK_OK(dlbuf_release(t, h.stream, &fence));
 	if (fence >= 0)

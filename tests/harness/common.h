@@ -7,7 +7,7 @@
 
 #include <dlbuf/dlbuf.h>
 
-/* Initializers of what is asked for: bytes, and a picture. */
+/* Initializers of requests: bytes, and a picture. */
 #define LAYOUT8(n, of, ...)							\
 	{ .ndim = (n), .dtype = { kDLUInt, 8, 1 },			\
 	  .shape = (int64_t *)(of), ##__VA_ARGS__ }

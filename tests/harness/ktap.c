@@ -352,8 +352,8 @@ static void ktap_check_leaks(void)
 
 	failures = &ktap.result->failures;
 	/*
-	 * A thread frees what is its own after the last that a case sees of it. The
-	 * result is final if no other thread existed before the check.
+	 * A thread frees its own data after the last event that a case sees of it.
+	 * The result is final if no other thread existed before the check.
 	 */
 	for (int64_t end = ktap_now_ns() + patience * 1000000000LL;;) {
 		bool threads = ktap_has_threads();

@@ -18,10 +18,10 @@
  * Cases run in the order of their definition, each in a child of its own with
  * a time limit, so that a crash or a hang is one case's failure. Around each
  * the harness looks at open fds, at mappings of dma-bufs and memfds and, with
- * glibc and without a sanitizer, at the heap: what is left over, or missing,
- * fails the case. So does a case that checks nothing. A case that uses a resource
- * with a limited life calls ktap_lasts(): if it fails later than that, it runs
- * again, ten times at most: a busy machine may be late more than once.
+ * glibc and without a sanitizer, at the heap: a remaining or a missing resource
+ * fails the case. So does a case without checks. A case that uses a resource with
+ * a limited life calls ktap_lasts(): if it fails later than that, it runs again,
+ * ten times at most: a busy machine may be late more than once.
  *
  * A program that makes its cases at run time has a main() of its own:
  *
@@ -29,8 +29,8 @@
  *	ktap_case("import", import_case, &formats[i]);
  *	return ktap_run(argc, argv);
  *
- * KTAP_ALLOCS(expr), where KTAP_COUNTS_HEAP is 1, is how often a call that gives 0
- * has allocated.
+ * KTAP_ALLOCS(expr), if KTAP_COUNTS_HEAP is 1, is the number of allocations of a
+ * call that returns 0.
  *
  * A program is linked with ktap.o. C++ may include this, too, in GNU's dialect.
  *
@@ -310,8 +310,8 @@ __attribute__((format(printf, 1, 2)))
 void ktap_prefix(const char *fmt, ...);
 /*
  * Functions that are called in a case's process before its resources are
- * counted, and after it has passed; NULL: none. For what a driver keeps for
- * good, and what the cases' own helpers do.
+ * counted, and after it has passed; NULL: none. For resources that a driver
+ * keeps for good, and resources of the cases' own helpers.
  */
 void ktap_around(void (*before)(void), void (*after)(void));
 /* Runs the cases that the arguments name, or all; the exit status. */

@@ -376,7 +376,7 @@ SEAM int ioctl(int fd, int request, ...)
 	va_end(args);
 	delay("ioctl");
 	if (memfds_stand_in) {
-		/* Unlike what answers here, an ioctl() is no cancellation point. */
+		/* Unlike the calls in here, an ioctl() is no cancellation point. */
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 		ret = answer(fd, (unsigned int)request, arg, &mine);
 		pthread_setcancelstate(state, NULL);

@@ -136,7 +136,7 @@ TEST(modifiers)
 		{ "video/x-raw(memory:DMABuf),format=NV12" SIZE, nv12, 2,
 		  DLBUF_MOD_INVALID },
 		{ DMA_DRM "NV12" SIZE, nv12, 2, DLBUF_MOD_LINEAR },
-		/* Features that say nothing of memory. */
+		/* Features that do not name memory. */
 		{ "video/x-raw(format:Interlaced),format=NV12,interlace-mode=alternate" SIZE,
 		  nv12, 2, DLBUF_MOD_LINEAR },
 		{ "video/x-raw(memory:SystemMemory,meta:GstVideoOverlayComposition),format=NV12"

@@ -19,7 +19,7 @@ struct preparation {
 	struct dlbuf_prepare_opts opts;
 };
 
-/* Next to this program: the folder has what the build found headers for. */
+/* Next to this program: the folder has the elements for which the build found headers. */
 static void load_element(void)
 {
 	char path[512];
@@ -515,7 +515,7 @@ TEST(prepare_as_printed)
 		while (!strstr(line, "gst-launch-1.0 ") && fgets(line, sizeof(line), page))
 			;
 		fclose(page);
-		/* The page names the folder of its own build before it. */
+		/* The page names the folder of its own build in front of it. */
 		path = strstr(line, "gst-launch-1.0 ");
 		REQUIRE(path);
 		CHECK_OK(system(path));
@@ -863,7 +863,7 @@ TEST(prepare_set_late)
 	stop(&s);
 }
 
-/* The next element's caps, and what the output's say; NULL: an error that names them. */
+/* The next element's caps, and the output's caps; NULL: an error that names them. */
 TEST(prepare_picture_caps)
 {
 	static const struct {

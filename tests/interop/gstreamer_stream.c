@@ -315,7 +315,7 @@ TEST(out)
 	dlbuf_device_close(cpu);
 }
 
-/* DMA_DRM, memory for reading, fields; what the caps or the buffer cannot say. */
+/* DMA_DRM, memory for reading, fields; frames that caps or buffers cannot describe. */
 TEST(out_of_other_kinds)
 {
 	static const struct {
@@ -436,9 +436,9 @@ static double psnr(GstSample *sample, uint32_t number)
 }
 
 /*
- * Tensors into an encoder and out of a decoder: what comes out looks like what went in (a
- * ratio of 1,000 is 30 dB). Once with another size in the middle, which theoraenc 1.26 does
- * not survive, from any memory. Once stopped with frames in it.
+ * Tensors into an encoder and out of a decoder: the output looks like the input (a ratio of
+ * 1,000 is 30 dB). Once with another size in the middle, which theoraenc 1.26 does not
+ * survive, from any memory. Once stopped with frames in it.
  */
 TEST(encoded)
 {

@@ -429,7 +429,7 @@ TEST(frames_by_fd)
 	close(other);
 }
 
-/* Its planes are filled in by who has NVIDIA's header. */
+/* A program with NVIDIA's header fills in its planes. */
 TEST(tensors_of_version_4)
 {
 	struct {

@@ -147,7 +147,7 @@ static inline uint32_t edge(void)
 	return dice(8) ? edges[dice(sizeof(edges) / sizeof(edges[0]))] : dice(UINT32_MAX);
 }
 
-/* Mostly what it was. */
+/* Mostly as before. */
 #define MAY_CHANGE(field, value)						\
 	do {									\
 		if (!dice(4))							\

@@ -493,7 +493,7 @@ static uint32_t timeline(int drm, int *fd)
 	return c.handle;
 }
 
-/* The number that the next handle has: what is left behind has one. */
+/* The number of the next handle: a handle that is left behind has one. */
 static uint32_t next_handle(int drm)
 {
 	struct drm_syncobj_create c = { 0 };

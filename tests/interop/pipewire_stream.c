@@ -440,7 +440,7 @@ static void on_our_process(void *data)
 
 	if (!b)
 		return;
-	/* The sink is done with what was in it. */
+	/* The sink has finished with its contents. */
 	o = b->user_data;
 	source.dropped += !!o->frame.release;
 	dlbuf_frame_drop(&o->frame);
@@ -603,7 +603,7 @@ static void start_sink(struct client *c, struct spa_rectangle size)
 		pw_properties_new(PW_KEY_MEDIA_TYPE, "Video", PW_KEY_MEDIA_CATEGORY, "Capture",
 				  NULL), &sink_events, c);
 	REQUIRE(c->stream);
-	/* It asks for timelines, too, which the source has not. */
+	/* It asks for timelines, too, but the source has none. */
 	REQUIRE(!dlbuf_pipewire_open(c->stream, loop, drm, &c->pw));
 	close(drm);
 	REQUIRE(!pw_stream_connect(c->stream, PW_DIRECTION_INPUT, PW_ID_ANY,
@@ -625,7 +625,7 @@ static void start_loop(struct client *c, unsigned int want)
 	pw_loop_update_timer(pw_main_loop_get_loop(c->loop), c->timer, &limit, NULL, false);
 }
 
-/* Tensors through PipeWire's daemon, each byte; and what is still out when all ends. */
+/* Tensors through PipeWire's daemon, each byte; and tensors that are still out at the end. */
 TEST(source_to_sink)
 {
 	struct client c;

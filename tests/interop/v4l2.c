@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * dlbuf/interop/v4l2.h: what V4L2 says, word by word, and vivid's buffers
+ * dlbuf/interop/v4l2.h: V4L2's structs, member by member, and vivid's buffers
  * through it against the camera's own mapping of them.
  */
 #include <fcntl.h>
@@ -65,7 +65,7 @@ TEST(buffer)
 		uint32_t damaged;
 		uint64_t bytes;
 	} rows[] = {
-		/* In error: who knows what is filled, so it is all of the memory. */
+		/* In error the filled part is unknown, so the tensor is all of the memory. */
 		{ V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC | V4L2_BUF_FLAG_ERROR,
 		  DLBUF_CLOCK_MONOTONIC, DLBUF_FRAME_DAMAGED, 8192 },
 		{ V4L2_BUF_FLAG_TIMESTAMP_COPY, DLBUF_CLOCK_UNKNOWN, 0, 6000 },
@@ -206,7 +206,7 @@ TEST(memory_planes)
 	CHECK_EQ(f.planes[1].fd, 8);
 	CHECK_EQ(f.planes[1].offset, 32);
 	CHECK_EQ(f.planes[1].pitch, 256);
-	/* Less than its own offset: that says nothing. */
+	/* Less than its own offset: ignored. */
 	CHECK_EQ(f.planes[1].bytes, 0);
 	CHECK_OK(dlbuf_frame_layouts(&f, NULL, layouts, &n));
 	CHECK_EQ(n, 2);
@@ -316,8 +316,8 @@ TEST(crop)
 }
 
 /*
- * The sensor sees the scene turned, flips what it sees, and stores that. Turned by what comes
- * out here, the stored picture is upright, and mirrored if one flip was asked for.
+ * The sensor sees the scene turned, flips its picture, and stores that. Turned by this
+ * result, the stored picture is upright, and mirrored if one flip was asked for.
  */
 TEST(orientations)
 {
@@ -357,7 +357,7 @@ TEST(orientations)
 	}
 	CHECK_EQ(dlbuf_v4l2_orientation(90, 0, 0), DLBUF_ORIENTATION_TURN_270);
 	CHECK_EQ(dlbuf_v4l2_orientation(180, 1, 1), DLBUF_ORIENTATION_NONE);
-	/* Flips alone are a wish; what is no quarter says nothing. */
+	/* Flips alone are a wish; an angle other than 90, 180 and 270 is ignored. */
 	for (int flips = 0; flips < 4; flips++) {
 		CHECK_EQ(dlbuf_v4l2_orientation(0, flips & 1, flips & 2), DLBUF_ORIENTATION_NONE);
 		for (const int *r = (int[]){ -90, 45, 89, 360, 450, INT32_MAX, INT32_MIN, 0 }; *r; r++)
@@ -434,10 +434,10 @@ TEST(colour)
 		/* No code point: Adobe's. */
 		{ V4L2_PIX_FMT_RGB24, V4L2_COLORSPACE_OPRGB, 0, 0, 0,
 		  COLOUR(0, 0, 1, DLBUF_RANGE_FULL, 0) },
-		/* Neither RGB nor YUV of its own: only what was said. */
+		/* Neither RGB nor YUV by itself: only explicit values. */
 		{ V4L2_PIX_FMT_MJPEG, V4L2_COLORSPACE_JPEG, 0, 0, 0,
 		  COLOUR(1, 13, 0, DLBUF_RANGE_UNKNOWN, 0) },
-		/* Nobody said. */
+		/* No value. */
 		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_DEFAULT, 0, 0, 0,
 		  COLOUR(0, 0, 0, DLBUF_RANGE_UNKNOWN, 0) },
 		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_DEFAULT,
@@ -672,7 +672,7 @@ static void one_frame(struct cam *c, struct dlbuf_device *dev,
 	REQUIRE(!dlbuf_v4l2_frame(&c->fmt, &buf, c->fds[buf.index], &f));
 	CHECK_EQ(f.nplanes, c->nplanes);
 	CHECK_EQ(f.clock, DLBUF_CLOCK_MONOTONIC);
-	/* vivid's are when it should have been, by its own rate. */
+	/* vivid's timestamps are those of its exact rate, not of the capture. */
 	CHECK_MSG(f.timestamp_ns > before - SECOND &&
 		  f.timestamp_ns < monotonic() + SECOND,
 		  "%lld", (long long)f.timestamp_ns);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * dlbuf/interop/vaapi.h: descriptors word by word, and surfaces of the real
- * libva with a driver of our own (tests/doubles/va.c), since those of hardware
- * want hardware.
+ * dlbuf/interop/vaapi.h: descriptors member by member, and surfaces of the real
+ * libva with a driver of our own (tests/doubles/va.c), because real drivers
+ * need hardware.
  */
 #include <fcntl.h>
 #include <sys/mman.h>

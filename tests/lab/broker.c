@@ -34,7 +34,7 @@ static uint32_t next(uint32_t *rng)
 
 /* ---------------------------------------------------------------- programs */
 
-/* A program, and what it prints, to both outputs. */
+/* A program, and its output to both streams. */
 struct program {
 	pid_t pid;
 	FILE *out;

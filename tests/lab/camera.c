@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * dlbuf/camera.h on vivid, single- and multi-planar: frames in each kind of memory,
- * against the same picture by V4L2 alone; leases; ends; what is refused.
+ * against the same picture by V4L2 alone; leases; ends; refusals.
  *
  *	tests/guest/nodes camera [CASE...]
  */
@@ -408,7 +408,7 @@ static void sequence(void *arg)
 
 		now = frame.sequence;
 		give_back(&frame);
-		/* It leaves out those that it has no time for. */
+		/* It drops frames for which it has no time. */
 		if (!CHECK(!last ? now >= UINT32_MAX - 200 : now >= last) ||
 		    !CHECK(!last || now - last < 200))
 			break;
@@ -679,7 +679,7 @@ static void not_queued(void *arg)
 	}
 }
 
-/* ---- what is refused */
+/* ---- refusals */
 
 static void refuse(const char *n, struct dlbuf_camera_opts opts, int err,
 		   const char *says)

@@ -15,7 +15,7 @@
 #include "import/select.h"
 
 #define BYTES 4096
-#define BOUND -1 /* for what is certain to come: the harness's limit */
+#define BOUND -1 /* for events that are certain to come: the harness's limit */
 
 const char *cts_device = "cpu";
 const struct access *cts_access;
@@ -197,7 +197,7 @@ static void none_is_signalled(void *arg)
 	destroy(drm, line);
 }
 
-/* Out of a timeline and onto a dma-buf: there it holds up who reads. */
+/* Out of a timeline and onto a dma-buf: a reader there waits for it. */
 static void onto_a_buffer(void *arg)
 {
 	struct cts_fence f;

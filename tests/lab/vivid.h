@@ -167,7 +167,7 @@ static inline void vivid_sync(struct vivid *v, uint32_t index, uint64_t flags)
 		CHECK_MSG(false, "DMA_BUF_IOCTL_SYNC: %s", strerror(errno));
 }
 
-/* The camera goes; its buffers stay for who has their fds or mappings. */
+/* The camera goes; its buffers stay for owners of their fds or mappings. */
 static inline void vivid_stop(struct vivid *v)
 {
 	struct v4l2_requestbuffers none = {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Test benches (tests/verilog/tb.v) under Icarus Verilog and under Verilator: the memory
- * models, elements of any layout, the sentences of failures, waiting, signals, and what is
- * left when a program or a simulator ends.
+ * models, elements of any layout, the sentences of failures, waiting, signals, and
+ * resources after the end of a program or a simulator.
  *
  *	tests/verilog/compiled BUILD vpi [CASE...]
  */

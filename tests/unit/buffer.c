@@ -186,7 +186,7 @@ TEST(two_mistakes_give_one_answer)
 }
 #endif
 
-/* Drivers close what they refuse, or do not; another thread may have the number since. */
+/* Drivers may close an fd that they refuse; another thread may have the number since. */
 TEST(given_to_a_driver_and_refused)
 {
 	int own AUTO_FD = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -49,7 +49,7 @@ static int memfd_size(int fd, int callers, uint64_t *bytes)
 
 static struct {
 	unsigned int imports, unimports, closes; /* atomic */
-	int refuse;		/* what import() returns */
+	int refuse;		/* the result of import() */
 	unsigned int waits;	/* for work that has no fence */
 	bool starved;		/* atomic: -ENOMEM until something is given back */
 	pthread_barrier_t *meet; /* inside import() */
@@ -276,7 +276,7 @@ TEST(staging_is_used_again)
 	cache_unref(a);
 	CHECK_EQ(stats(dev).idle, 3);
 	CHECK_EQ(stats(dev).idle_bytes, 3 * 8192);
-	/* The last that was used; what is too small or too large is not. */
+	/* The last that was used, except one that is too small or too large. */
 	CHECK(!cache_take_staging(&dev->cache, 8193));
 	CHECK(!cache_take_staging(&dev->cache, 4096));
 	CHECK(staging(dev, 4097) == a);
@@ -472,7 +472,7 @@ static int import_by(struct dlbuf_device *dev, int fd,
 	return dlbuf_import(dev, fd, &layout, NULL, out);
 }
 
-/* Idle imports, of any device, go when they are what is missing. */
+/* Idle imports, of any device, are dropped if their resources are missing. */
 TEST(no_memory_while_others_idle)
 {
 	struct dlbuf_device *dev AUTO_DEV = device(8), *other AUTO_DEV = device(8);
@@ -548,7 +548,7 @@ TEST(every_import_of_a_buffer_is_waited_for)
 	cache_unref(get(devs[7], other));
 	CHECK_OK(pending_wait_unfenced(&uses[0], NULL, 0));
 	CHECK_EQ(fake.waits, 19);
-	/* Its own streams order a device; what it copies into counts, too. */
+	/* A device's own streams order its work; destinations of its copies count, too. */
 	fake.waits = 0;
 	CHECK_OK(pending_before(devs[1], uses, 2, &plain, &fence));
 	CHECK_EQ(fake.waits, 18 + 1);
@@ -600,7 +600,7 @@ TEST(work_is_found_after_the_import)
 
 	CHECK_OK(pending_wait_unfenced(&use, NULL, 0));
 	CHECK_EQ(fake.waits, 1);
-	/* Nobody gets it, so that there is a second one. */
+	/* It is not handed out, so a second one is made. */
 	next = get(dev, fd);
 	CHECK_EQ(stats(dev).misses, 2);
 	CHECK_OK(pending_wait_unfenced(&use, NULL, 0));
@@ -761,7 +761,7 @@ static void model_unidle(unsigned int b)
 		model.idle[i] = model.idle[i + 1];
 }
 
-/* The oldest idle one has to be what the cache gave up next. */
+/* The oldest idle one must be the next that the cache drops. */
 static void model_evict(void)
 {
 	unsigned int oldest = model.idle[model.nidle - 1];

@@ -108,7 +108,7 @@ static void *acquire_again(void *arg)
 	return arg;
 }
 
-/* Vulkan's copy in does not overwrite what a stream still reads. */
+/* Vulkan's copy in does not overwrite bytes that a stream still reads. */
 TEST(copies_in_order)
 {
 	pthread_t thread;
@@ -271,7 +271,7 @@ out:
 	return ret;
 }
 
-/* Whatever fails of what CUDA does for the bridge, and goes on failing. */
+/* Each call of CUDA for the bridge fails, and keeps failing. */
 TEST(every_failure)
 {
 	static const char *const calls[] = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The rules of the double of CUDA's driver (tests/doubles/cuda.h): what it refuses
- * of calls, memory, and what goes in and out. The tests of the backend, which use
+ * The rules of the double of CUDA's driver (tests/doubles/cuda.h): its refusals of
+ * calls, its memory, its imports and exports. The tests of the backend, which use
  * both, prove its correct use.
  */
 #include "common.h"
@@ -171,7 +171,7 @@ TEST(resets_end_everything)
 	end_cold();
 }
 
-/* An old driver lacks what is OPTIONAL, and nothing else. */
+/* An old driver lacks exactly the OPTIONAL functions. */
 TEST(old_drivers_lack_functions)
 {
 	enum { NEEDED, OPTIONAL };
@@ -647,7 +647,7 @@ RULES(dma_bufs_out, "memfds")
 	FAILS(NOT_SUPPORTED, export(d & -4096ul, 4096, 0, &fd));
 }
 
-/* Real ones, where there are: the pages around a small allocation. */
+/* Real udmabufs, if there are any: the pages around a small allocation. */
 TEST(udmabufs_out_and_in)
 {
 	cuda_external_memory m;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The double of CUDA's driver, opened by hand: what its own tests share. */
+/* The double of CUDA's driver, opened by hand: shared by its own tests. */
 #ifndef UNIT_CUDA_DOUBLE_H
 #define UNIT_CUDA_DOUBLE_H
 
@@ -111,7 +111,7 @@ static inline bool cpu_can_read(cuda_pointer p)
 	return can;
 }
 
-/* Nobody has taken the address meanwhile. */
+/* No other mapping has taken the address meanwhile. */
 static inline bool is_mapped(cuda_pointer p)
 {
 	unsigned char seen;

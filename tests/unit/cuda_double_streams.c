@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The double of CUDA's driver (tests/doubles/cuda.h): in which order its streams run,
- * and what it refuses of streams and captures.
+ * The double of CUDA's driver (tests/doubles/cuda.h): the order of its streams, and
+ * its refusals for streams and captures.
  */
 #include "common.h"
 #include "ktap.h"
@@ -49,7 +49,7 @@ RULES(streams_are_queues, "")
 	CHECK_STR(told, "abcde");
 }
 
-/* Whatever is said to a stream, or an event, that there is not. */
+/* All calls with a stream, or an event, that does not exist. */
 RULES(streams_that_are_not, "")
 {
 	cuda_stream gone;
@@ -191,7 +191,7 @@ RULES(legacy_stream, "")
 	*flag = 1;
 	OK(cu.StreamSynchronize(PER_THREAD));
 	CHECK_STR(told, "abcde");
-	/* Nothing is in it, but what it would wait for is not over. */
+	/* It is empty, but the work for which it would wait is not complete. */
 	wait_for(blocking, 2);
 	CHECK_EQ(cux.StreamQuery(NULL), CUABI_NOT_READY);
 	*flag = 2;
@@ -275,7 +275,7 @@ static void *open_while_freeing(void *data)
 	return NULL;
 }
 
-/* Whatever a stream does: it need not use what is freed. */
+/* With any work of a stream: it need not use the freed memory. */
 RULES(frees_wait_for_every_stream, "")
 {
 	pthread_t thread;

@@ -9,7 +9,7 @@
 #include "cuda_backend.h"
 #include "cuda_exports.h"
 
-/* Whole pages of the allocation around a part of it, and where it is in them. */
+/* Whole pages of the allocation around a part of it, and the part's offset in them. */
 TEST(export_of_a_part)
 {
 	const uint64_t page = sysconf(_SC_PAGESIZE);

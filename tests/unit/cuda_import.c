@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The CUDA backend against a double of the driver (tests/doubles/cuda.h): what it
- * makes of a dma-buf.
+ * The CUDA backend against a double of the driver (tests/doubles/cuda.h): its
+ * imports of a dma-buf.
  */
 #include "common.h"
 #include "ktap.h"
@@ -18,7 +18,7 @@
 
 /* ---------------------------------------------------------------- direct */
 
-/* Until a discrete GPU has read what the CPU does, of other than one byte. */
+/* Until a discrete GPU has read the CPU's bytes, if they are not all the same. */
 TEST(direct_is_compared_once)
 {
 	struct dlbuf_device *dev;
@@ -354,7 +354,7 @@ static void count_lease(void *data)
 	__atomic_add_fetch(&leases, 1, __ATOMIC_RELAXED);
 }
 
-/* While work without a fence goes on: a sender that may not wait does not. */
+/* During work without a fence: a sender that may not wait does not. */
 static void check_send(DLManagedTensorVersioned *tensor)
 {
 	DLBUF_OPTS(dlbuf_socket_opts, dontwait, .flags = DLBUF_SOCKET_DONTWAIT);
@@ -405,7 +405,7 @@ TEST(through_the_core)
 				  IMPORT_BYTES, app.stream), 0);
 	CHECK_OK(dlbuf_release(tensor, app.stream, &fence));
 	CHECK(fence >= 3 && !signalled(fence));
-	/* Another device asks for the work. */
+	/* Another device queries the work. */
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	REQUIRE_OK(dlbuf_tensor_import(cpu, tensor, NULL, &other));
 	app_away(&app, true);

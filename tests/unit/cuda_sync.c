@@ -332,7 +332,7 @@ static void look_for_frees(const char *name)
 }
 
 /*
- * After a failed call work may be on a stream that the library knows nothing of. No wait for
+ * After a failed call work may be on a stream, unknown to the library. No wait for
  * all streams is possible while one is captured: then nothing is freed, and no call waits.
  */
 TEST(a_free_beside_a_capture)
@@ -418,7 +418,7 @@ TEST(ends_in_a_context_that_keeps_an_error)
 	app_finish(&app, &f);
 }
 
-/* It ends when the device is idle, and what is used again is not late. */
+/* It ends when the device is idle, and objects are reused in time. */
 TEST(late_work_is_used_again)
 {
 	struct fixture f;

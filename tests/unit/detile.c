@@ -207,7 +207,7 @@ TEST(planes_as_images)
 	tiled.d.one_buffer = false;
 	CHECK_OK(detile());
 	check_apart();
-	/* A driver that lists what it does not make. */
+	/* A driver that lists a modifier that it does not support. */
 	fake->physical[0].no_planar = true;
 	frame(NV12, X_TILED, 64, 16, 2);
 	CHECK_OK(detile());
@@ -247,7 +247,7 @@ static void check_rows(const uint8_t *tiles, const uint8_t *rows, uint32_t i)
 			      tiles + tiled.from.planes[i].offset + 256 * y, n));
 }
 
-/* Also where a driver ignores offsets. */
+/* Also with a driver that ignores offsets. */
 TEST(known_bytes)
 {
 	static const struct {
@@ -396,14 +396,14 @@ TEST(what_the_driver_cannot)
 	end_open();
 }
 
-/* Drivers that do other than what they were asked for: the rules of cts@nvk and others. */
+/* Drivers that deviate from the request: the rules of cts@nvk and others. */
 TEST(layouts_that_a_driver_does_not_follow)
 {
 	struct fake_physical *p;
 
 	begin_open();
 	p = &fake->physical[0];
-	/* NVK ends the process for another pitch than its own, which is asked for first. */
+	/* NVK ends the process for another pitch than its own, so its own is queried first. */
 	p->own_pitch = true;
 	frame(XR24, X_TILED, 30, 20, 1);
 	CHECK_OK(detile());
@@ -436,7 +436,7 @@ TEST(offsets_that_a_driver_does_not_follow)
 
 	begin_open();
 	p = &fake->physical[0];
-	/* One plane is bound where it begins. */
+	/* One plane is bound at its own offset. */
 	p->no_offset = true;
 	frame(XR24, X_TILED, 30, 20, 1);
 	CHECK_OK(detile());

@@ -31,7 +31,7 @@ TEST(names_of_no_backend)
 		CHECK_ERR(opened(names[i]), -EINVAL);
 		CHECK_SAYS("no backend is named");
 	}
-	/* The sentence has what there is, to choose from. */
+	/* The sentence lists the existing devices. */
 #ifdef CONFIG_BACKEND_CPU
 	CHECK_SAYS(" cpu");
 #endif

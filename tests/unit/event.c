@@ -136,7 +136,7 @@ TEST(what_cannot_be_waited_for)
 	THREADS();
 	CHECK_ERR(event_add(-1, add_one, &told), -EBADF);
 	CHECK_ERR(event_add(9999, add_one, &told), -EBADF);
-	/* epoll takes no regular files. Nobody is left to wait for others. */
+	/* epoll takes no regular files. No thread is left to wait for others. */
 	CHECK_ERR(event_add(memfd, add_one, &told), -EPERM);
 	wait_until_threads(0);
 	CHECK_EQ(event_pending() + told, 0);
@@ -285,7 +285,7 @@ TEST(one_quiet_thread_for_all)
 	find_all_signals();
 	CHECK(sigismember(&all, SIGINT) && !sigismember(&all, SIGSEGV));
 	pthread_sigmask(SIG_BLOCK, NULL, &mine);
-	/* Nobody has anything to wait for yet. */
+	/* No thread has anything to wait for yet. */
 	event_user_add();
 	CHECK_EQ(threads(), 0);
 	CHECK_EQ(fds(), nfds + 1);

@@ -2,8 +2,8 @@
 /*
  * Waiting with a deadline: the arithmetic and the signals, on pipes, which
  * poll() knows too and which have no DMA_BUF_IOCTL_EXPORT_SYNC_FILE, like
- * kernels without sync_file. And the helpers on what is no sync_file: an
- * eventfd, which some devices' release gives, and what was closed. Fences
+ * kernels without sync_file. And the helpers on fds that are no sync_files: an
+ * eventfd, which some devices' release gives, and a closed fd. Fences
  * themselves are in tests/cts.
  */
 #include <fcntl.h>

@@ -92,8 +92,8 @@ static inline bool signalled(int fence)
 static inline void driver_call(void);
 
 /*
- * And what was before it has been seen: by the double's lock, as no sanitizer
- * knows that an eventfd orders anything.
+ * Earlier writes are then visible: by the double's lock, because no sanitizer
+ * knows that an eventfd orders memory.
  */
 static inline void until_signalled(int fence)
 {
@@ -282,7 +282,7 @@ static inline int alloc_import(struct dlbuf_device *dev, uint64_t bytes,
 
 /* ---------------------------------------------------------------- exports */
 
-/* *out is not touched by what fails: its fd stays 77. */
+/* A failing call does not touch *out: its fd stays 77. */
 static inline int export_at(struct dlbuf_device *dev, const void *data, int64_t bytes,
 			    DLDeviceType type, uint32_t flags,
 			    struct dlbuf_exported *out)

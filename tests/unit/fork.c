@@ -125,7 +125,7 @@ static void remember(int fd)
 	CHECK(!ret || ret == -ENOSYS);
 }
 
-/* A tensor with a lease, and acquired where a memfd can be: not by the CPU. */
+/* A tensor with a lease, acquired if the device can acquire a memfd: the CPU cannot. */
 static DLManagedTensorVersioned *held(struct dlbuf_device *dev, int fd)
 {
 	struct dlbuf_frame f = PICTURE(BYTES, 1, DLBUF_FOURCC('R', '8', ' ', ' '),

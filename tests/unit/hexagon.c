@@ -360,7 +360,7 @@ TEST(a_map_that_cannot_end)
 	CHECK_MSG(strstr(warned, "stays open"), "%s", warned);
 	CHECK(fcntl(of.fd, F_GETFD) == FD_CLOEXEC);
 	CHECK_EQ(*(volatile char *)of.address, 0);
-	/* It is what it was, for who drops the reference. */
+	/* It is unchanged, for the call that drops the reference. */
 	CHECK_EQ(fake->live[FAKE_MAP], 1);
 	CHECK_EQ(fake->live[FAKE_REGISTRATION], 0);
 	CHECK_EQ(ref(3, of.fd, -1), 0);
@@ -388,7 +388,7 @@ TEST(a_session_that_ends)
 	}
 }
 
-/* ---------------------------------------------------------------- what old ones lack */
+/* ---------------------------------------------------------------- old libraries */
 
 /* A registration by itself: remote calls map the buffer each time. */
 TEST(without_fastrpc_mmap)
@@ -594,7 +594,7 @@ TEST(packed_or_refused)
 	end_device();
 }
 
-/* As dspqueue.h of qualcomm/fastrpc declares it; and what is known of QNN's. */
+/* As dspqueue.h of qualcomm/fastrpc declares it; and the known part of QNN's. */
 struct dspqueue_buffer {
 	uint32_t fd, size, offset, flags;
 	union {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * The HIP backend against a double of the driver (tests/doubles/hip.h): devices, and
- * what it makes of a dma-buf. hip_queue.c has the cases of lib/queue.
+ * imports of a dma-buf. hip_queue.c has the cases of lib/queue.
  */
 #include <stdarg.h>
 #include <sys/syscall.h>

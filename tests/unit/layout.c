@@ -498,7 +498,7 @@ TEST(random_against_128_bits)
 		}
 		seen[!want ? 0 : want == -EOVERFLOW ? 1 : 2]++;
 	}
-	/* The numbers were such that each answer was asked for. */
+	/* The numbers were such that each answer occurred. */
 	CHECK(seen[0] > 5000);
 	CHECK(seen[1] > 5000);
 	CHECK(seen[2] > 1000);

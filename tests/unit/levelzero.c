@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * The Level Zero backend against a double of a driver (tests/doubles/levelzero.h):
- * devices, and what it makes of a dma-buf. levelzero_queue.c has the cases of
+ * devices, and imports of a dma-buf. levelzero_queue.c has the cases of
  * lib/queue.
  */
 #include "ktap.h"

@@ -224,7 +224,7 @@ static inline void lose(int result)
 	fake->lose(result);
 }
 
-/* These come after what is on the list. */
+/* These come after the commands on the list. */
 static inline void gpu_reads(struct app *app, struct fixture *f)
 {
 	CHECK_EQ(lz.CommandListAppendBarrier(app->stream, NULL, 0, NULL), 0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The rules that dlbuf relies on, for the double of a driver and for Intel's own (with
- * LEVELZERO_CONTRACT=driver, see tests/drivers): which memory comes back, which is a part of other
- * memory, what is refused and by which code.
+ * LEVELZERO_CONTRACT=driver, see tests/drivers): memory that comes back, memory that is a part of
+ * other memory, refusals and their codes.
  */
 #include "ktap.h"
 

@@ -125,7 +125,7 @@ static inline void gate_pass(struct app *app)
 	CHECK_EQ(cl.WaitForEvents(1, &app->passed), 0);
 }
 
-/* These come after what is on the queue, which may be out of order. */
+/* These come after the commands on the queue, which may be out of order. */
 static inline void gpu_reads(struct app *app, struct fixture *f)
 {
 	CHECK_EQ(cl.EnqueueBarrierWithWaitList(app->stream, 0, NULL, NULL), 0);

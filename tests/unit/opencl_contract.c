@@ -197,8 +197,8 @@ RULES(releases_are_deferred, "")
 }
 
 /*
- * Memory of CL_MEM_USE_HOST_PTR: the host has what the device wrote after a map, and the
- * device what the host wrote after an unmap. Without them the visible bytes differ.
+ * Memory of CL_MEM_USE_HOST_PTR: the host sees the device's writes after a map, and the
+ * device the host's writes after an unmap. Without them the visible bytes differ.
  */
 TEST(host_pointers)
 {

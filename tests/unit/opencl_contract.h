@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A context, a queue and short names, for what an OpenCL driver promises. The driver is
+ * A context, a queue and short names, for tests of an OpenCL driver's promises. The driver is
  * the double, or a real one if OPENCL_CONTRACT has the path of its .icd.
  */
 #ifndef UNIT_OPENCL_CONTRACT_H
@@ -47,7 +47,7 @@
 static cl_device_id device;
 static cl_context context;
 static cl_command_queue q;
-static cl_int result;		/* of what make() made */
+static cl_int result;		/* of make() */
 
 /* A function that makes an object, with the place of its result. */
 #define MAKE(fn, ...)							\

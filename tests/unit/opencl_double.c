@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The double of an OpenCL driver (tests/doubles/opencl.h): its words and controls, what it
- * does not do for who forgets a call, and the extensions that no driver of the lab has.
+ * The double of an OpenCL driver (tests/doubles/opencl.h): its words and controls, its
+ * behaviour after a missing call, and the extensions that no driver of the lab has.
  * opencl_contract.c has the promises of OpenCL.
  */
 #include "ktap.h"

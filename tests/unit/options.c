@@ -122,7 +122,7 @@ struct taker {
 	const char *name;
 	size_t size;
 	int (*call)(void *opts);
-	int otherwise;	/* what call() gives for good options */
+	int otherwise;	/* the result of call() for good options */
 };
 
 #ifdef CONFIG_BACKEND_CPU
@@ -199,7 +199,7 @@ static int udmabuf(void *opts)
 	return ret;
 }
 
-/* -ENOSYS where it is not built: nothing is looked at then. */
+/* -ENOSYS if it is not built: no argument is checked then. */
 #ifdef CONFIG_EXPORTER_UDMABUF
 #define UDMABUF(err) err
 #else

@@ -36,7 +36,7 @@ struct layout {
 
 #define DRM DLBUF_CODE_DRM
 #define V4L2 DLBUF_CODE_V4L2
-/* Rows leave out what their format does not have. */
+/* Rows omit members that their format does not have. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #define PACKED(n) { 1 }, .rows = true, .packed = n
 #define WORD { { 0, 0, 1 }, { 0, 0, 1 }, { 0, 0, 1 } }, { 1 }, 0
@@ -928,7 +928,7 @@ TEST(bit_fields)
 		{ "Y10P", CSI2(10, .at = { { 0, 0, 1 }, { .plane = -1 } }) },
 		{ "Y12P", CSI2(12, .at = { { 0, 0, 1 }, { .plane = -1 } }) },
 		{ "Y14P", CSI2(14, .at = { { 0, 0, 1 }, { .plane = -1 } }) },
-		/* Without fields: what else is made of groups. */
+		/* Without fields: other formats that consist of groups. */
 		{ "HSV3", { .space = V4L2, .bits = 8, .depth = 8, .hsv = true, .at = { { 0, 0, 3 }, { 0, 1, 3 }, { 0, 2, 3 } }, .groups = { 3 } } },
 		{ "TD08", { .space = V4L2, .bits = 8, .depth = 8, .negative = true, .at = { { 0, 0, 1 }, { .plane = -1 } } } },
 		{ "Z16 TU16", { .space = V4L2, .bits = 16, .depth = 16, .at = { { 0, 0, 1 }, { .plane = -1 } } } },

@@ -195,7 +195,7 @@ QUEUE_CASE(ends_are_polled, HOST, NOTHING)
 	for (int i = 0; i < 3; i++)
 		until_over(ends[i]);
 	settle();
-	/* Nobody asks: nothing polls. */
+	/* No caller waits: nothing polls. */
 	gate_close(&app);
 	CHECK_OK(release_to(NULL));
 	CHECK_EQ(event_pending(), 0);

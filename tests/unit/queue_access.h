@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Accesses: fences that streams wait for, what a release leaves, and who waits. Cases of queue_cases.h. */
+/*
+ * Accesses: fences that streams wait for, the results of a release, and the waiting thread. Cases
+ * of queue_cases.h.
+ */
 #ifndef UNIT_QUEUE_ACCESS_H
 #define UNIT_QUEUE_ACCESS_H
 
 /* ---------------------------------------------------------------- fences in */
 
 /*
- * The stream waits, and not the caller; its work is on what is there then, and so are
- * those who wait for the end.
+ * The stream waits, and not the caller; its work uses the bytes of that time, and
+ * waiters for the end wait for it, too.
  */
 QUEUE_CASE(a_stream_waits, EACH | BRIDGE, WAITS)
 {
@@ -50,7 +53,7 @@ QUEUE_CASE(no_fence_no_call, SHARED, NO_ORDER)
 
 	CHECK_OK(acquire(&f, DLBUF_READ, NULL, -1));
 	CHECK_EQ(fake->calls, calls);
-	/* And who wants no order gets none. */
+	/* An access without order gets none. */
 	CHECK_OK(acquire(&f, DLBUF_READ, on->no_order, f.memfd));
 	CHECK_EQ(release(&f, DLBUF_READ, on->no_order), -1);
 	CHECK_EQ(release(&f, DLBUF_READ, on->no_order), -1);
@@ -291,14 +294,14 @@ QUEUE_CASE(frees_wait_for_all_streams, EACH, UNREGISTER)
 
 static void *signal_soon(void *arg)
 {
-	/* Whenever that is: who waits for it is not to return before. */
+	/* At any time: a wait for it must not return before. */
 	sched_yield();
 	signal_fence(*(int *)arg);
 	return NULL;
 }
 
 /*
- * Nor does another device of the context free anything: an import, or what it has itself.
+ * Nor does another device of the context free anything: an import, or memory of its own.
  * This thread signals the fence later.
  */
 QUEUE_CASE(frees_wait_for_the_context, ITSELF, UNREGISTER)
@@ -320,7 +323,7 @@ QUEUE_CASE(frees_wait_for_the_context, ITSELF, UNREGISTER)
 	CHECK_EQ(dev->ndying, 1);
 	dlbuf_device_close(dev);
 	dev = open_device();
-	/* Nor does who drains the device wait for that fence. */
+	/* Nor does a drain of the device wait for that fence. */
 	CHECK_OK(dlbuf_device_drain(dev, 0));
 	dlbuf_device_close(dev);
 	signal_fence(in);
@@ -379,7 +382,7 @@ QUEUE_CASE(every_failure_of_a_wait, ITSELF, UNREGISTER)
 
 /* ---------------------------------------------------------------- releases */
 
-/* Readable after the work, for everybody who waits, however often. */
+/* Readable after the work, for all waiters, any number of times. */
 QUEUE_CASE(release_gives_an_event, EACH | BRIDGE, NOTHING)
 {
 	int out, again;
@@ -407,7 +410,7 @@ QUEUE_CASE(release_gives_an_event, EACH | BRIDGE, NOTHING)
 	drain(&app);
 }
 
-/* Nobody asks: an event of the driver's, no fd, no function. */
+/* No caller waits: an event of the driver's, no fd, no function. */
 QUEUE_CASE(release_nobody_asks, SHARED, CALL_HOST)
 {
 	watch(on->calls[CALL_HOST]);
@@ -581,7 +584,7 @@ static void post(void *semaphore)
 	sem_post(semaphore);
 }
 
-/* The library's thread has looked at what was posted to it before. */
+/* The library's thread has handled the earlier items. */
 static void let_the_thread_look(void)
 {
 	int fd = signalled_fence();

@@ -215,7 +215,7 @@ static void look_no_more(void)
 	watch(NULL);
 }
 
-/* After what was done before, for a sanitizer, too. */
+/* After all earlier work, also for a sanitizer. */
 static void signal_now(int fence)
 {
 	driver_call();

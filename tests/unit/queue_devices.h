@@ -22,7 +22,7 @@ static int list(const struct dlbuf_device_info *info, void *data)
 	return l->ret;
 }
 
-/* Not the texts, which unit/select.c has, but what they find of the driver's devices. */
+/* Not the texts, which unit/select.c has, but the devices of the driver that they find. */
 static void check_selector(const char *text, int ret, int n)
 {
 	unsigned int contexts = fake->made[FAKE_CONTEXT];

@@ -77,7 +77,7 @@ struct queue_says {
 	uint32_t offset_align, pitch_align;
 };
 
-/* The path that serves first, of those that may. */
+/* The first path that serves, of the allowed ones. */
 struct queue_first {
 	const char *words, *broken;
 	uint32_t paths;
@@ -118,7 +118,7 @@ struct queue_driver {
 	void *(*alloc)(struct app *app, size_t bytes);
 	void (*free)(struct app *app, void *p);
 	unsigned int memory;	/* the kind of such objects */
-	int least;		/* bytes of what dlbuf_alloc() allocates; 0: EXPORT_BYTES */
+	int least;		/* bytes of an allocation of dlbuf_alloc(); 0: EXPORT_BYTES */
 	bool exports_all;	/* also for a part of an allocation: the dma-buf is all */
 	const char *no_pcie;	/* why not over PCI Express */
 	const struct queue_failure *opens;	/* up to one without a call */

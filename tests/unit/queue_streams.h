@@ -134,8 +134,8 @@ QUEUE_CASE(a_release_during_another, SHARED, TELL)
 /* ---------------------------------------------------------------- the end */
 
 /*
- * Nobody waits for what is under way: neither who gives up the import nor who
- * closes the device. The memory is there until that is over.
+ * No call waits for running work: neither the one that drops the import nor the
+ * one that closes the device. The memory stays until the work is complete.
  */
 QUEUE_CASE(unimport_waits_for_nothing, ITSELF, NOTHING)
 {
@@ -415,7 +415,7 @@ static void hold(void)
 
 /*
  * A host function runs at the loss, of an import that is dropped then; and one that has not
- * begun. OpenCL calls that, too. Neither may touch what is free. A release does not wait for
+ * begun. OpenCL calls that, too. Neither may touch freed memory. A release does not wait for
  * the function.
  */
 QUEUE_CASE(lost_while_a_function_runs, ITSELF, LOSES_COPIES)
@@ -554,7 +554,7 @@ static void *acquire_together(void *stream)
 	return NULL;
 }
 
-/* However they meet: those that overlap are one copy. */
+/* In any arrangement: those that overlap are one copy. */
 QUEUE_CASE(threads_overlap, COPY, NOTHING)
 {
 	pthread_t threads[4];

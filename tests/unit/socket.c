@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Messages over sockets, and what a hostile peer makes of them: every field,
- * every length, every kind of fd. There is no dma-buf here, so that the best of
- * messages ends with "is not a dma-buf"; what is behind that is in tests/cts. A sender
- * may send `picture`.
+ * Messages over sockets, also those of a hostile peer: every field, every length,
+ * every kind of fd. There is no dma-buf here, so the best message ends with "is not a
+ * dma-buf"; tests/cts has the later steps. A sender may send `picture`.
  */
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -57,7 +56,7 @@ __attribute__((constructor)) static void make_picture(void)
 		abort();
 }
 
-/* By its number: what a receiver gets is none. */
+/* By its number: a receiver's fd has another number, and is no dma-buf. */
 int fstatfs(int fd, struct statfs *fs)
 {
 	*fs = (struct statfs){ .f_type = fd == picture ? 0x444d4142 : 0 };
@@ -223,7 +222,7 @@ static void hang_up(struct peers *p)
 	p->them = -1;
 }
 
-/* Whatever comes, nothing is made of it. */
+/* No message of these tests creates a tensor. */
 static int receive(struct peers *p, uint32_t flags, uint64_t deadline)
 {
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
@@ -419,7 +418,7 @@ TEST(the_other_side_is_gone)
 	}
 }
 
-/* However it has ended, what was sent before is received before. */
+/* After any end, earlier messages are received first. */
 TEST(messages_before_the_end)
 {
 	static const int hows[] = { -1, SHUT_WR, SHUT_RDWR };
@@ -652,7 +651,7 @@ TEST(a_full_socket)
 
 /* ---------------------------------------------------------------- hostile */
 
-/* Sends it and looks at what is made of it; the fds stay the caller's. */
+/* Sends it and checks the result; the fds stay the caller's. */
 static int sent_as(int type, const void *data, size_t bytes, const int fds[],
 		   unsigned int nfds)
 {

@@ -21,10 +21,10 @@
 static struct {
 	int fences;		/* the dma-buf's, lent, or -1: signalled */
 	int export_ret, import_ret;
-	int idle;		/* what poll() says: 1, 0 or an error */
+	int idle;		/* poll()'s result: 1, 0 or an error */
 	unsigned int exports, imports;
 	uint32_t import_access;
-	int imported;		/* a duplicate of what was put on it, or -1 */
+	int imported;		/* a duplicate of the fence that was put on it, or -1 */
 } dmabuf;
 
 static int note_export(int fd, uint32_t access, int *fence);
@@ -85,7 +85,7 @@ static struct {
 	uint32_t access;	/* of the last call */
 	void *stream;
 	int fence;		/* of the last acquire: pending, or -1 */
-	int out, end;		/* what release gives, taken; -1 */
+	int out, end;		/* release's results, taken; -1 */
 } device = { .fence = -1, .out = -1, .end = -1 };
 
 static int fake_acquire(struct import *imp, uint32_t access, void *stream,
@@ -291,7 +291,7 @@ TEST(the_lease_waits_for_the_device)
 	CHECK_OK(dlbuf_release(f.t, NULL, &fence));
 	delete(&f);
 	CHECK_EQ(fence_signalled(fence), 1);
-	/* Once through the thread: what was ready before has been fired. */
+	/* Once through the thread: earlier ready leases have fired. */
 	CHECK_OK(event_add(fence, note_round, NULL));
 	UNTIL(__atomic_load_n(&rounds, __ATOMIC_ACQUIRE));
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 0);
@@ -387,7 +387,7 @@ TEST(deletion_after_acquire_fence)
 
 /* ---------------------------------------------------------------- failures */
 
-/* A deleter, on the event thread even, does not block for want of an fd. */
+/* A deleter, even on the event thread, does not block if there is no fd. */
 TEST(a_lease_waits_without_a_new_fd)
 {
 	struct rlimit files, none;

@@ -31,7 +31,7 @@ static int note_import(int fd, const struct buffer_id *id, uint32_t access,
 		       int fence);
 static int note_merge(int a, int b, int *out);
 static int note_file(int fence);
-/* No dma-buf is idle, so the fences of each are asked for. */
+/* No dma-buf is idle, so the fences of each are queried. */
 #define fence_buffer_idle(fd, access) 0
 #define dlbuf_fence_export note_export
 #define fence_import note_import
@@ -49,8 +49,8 @@ static struct {
 	unsigned int acquire_fails, release_fails;	/* the n-th; 0: none */
 	int fence;		/* of the last acquire */
 	void *stream;		/* of the last release */
-	int out[NIMPORTS];	/* what a release gives, taken; -1 */
-	int work;		/* what release_all() gives, lent; 0: -1 */
+	int out[NIMPORTS];	/* the results of a release, taken; -1 */
+	int work;		/* the result of release_all(), lent; 0: -1 */
 } device;
 
 static unsigned int leases[2];	/* atomic; how often each has fired */
@@ -297,7 +297,7 @@ BOTH(one_bracket_per_import)
 	}
 }
 
-/* The device waits for what is pending of all of them, merged. */
+/* The device waits for the pending fences of all of them, merged. */
 BOTH(one_merged_fence)
 {
 	int one AUTO_FD = new_event(0), two AUTO_FD = new_event(0);
@@ -359,7 +359,7 @@ BOTH(parts_end_on_the_stream_of_the_acquire)
 	CHECK_ERR(dlbuf_release_all(&f.t[1], 2, &x, &fence), -EBUSY);
 	all_acquired(DLBUF_RW);
 	CHECK_EQ(device.releases, 0);
-	/* A bracket of one tensor ends where it likes. */
+	/* A bracket of one tensor ends on any stream. */
 	CHECK_OK(dlbuf_release(f.t[2], NULL, &fence));
 	CHECK_OK(dlbuf_release(f.t[0], &x, NULL));
 	/* The end must include earlier work of that stream. */
@@ -690,7 +690,7 @@ TEST(what_is_pending)
 	CHECK_EQ(read(f.imp[0].fd, &all, sizeof(all)), sizeof(all));
 	CHECK_EQ(write(f.imp[0].fd, &full, sizeof(full)), sizeof(full));
 	CHECK_OK(dlbuf_pending(f.t[0], DLBUF_RW, &fd));
-	/* Once through the thread: what was ready before this has fired. */
+	/* Once through the thread: earlier ready leases have fired. */
 	CHECK_OK(event_add(one, lease_ends, &leases[0]));
 	UNTIL(fired(0));
 	CHECK(!fence_signalled(fd));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Simulators, whose part this process or a child takes: how they attach, what arrives,
- * when the work is complete, and what a hostile peer sends. Memfds replace dma-bufs.
+ * Simulators, whose part this process or a child takes: their attachment, the
+ * messages, the completion of the work, and messages of a hostile peer. Memfds replace
+ * dma-bufs.
  */
 #include "common.h"
 #include "ktap.h"
@@ -802,7 +803,7 @@ struct letter {
 	struct wire head;
 	unsigned int ntensors;
 	size_t bytes;		/* that are sent; 0: all */
-	/* From PIPE on: what is no end of a socket pair. */
+	/* From PIPE on: fds that are no end of a socket pair. */
 	enum { NONE, END, BOTH, MORE, PIPE, STREAM, DGRAM, INET, LONELY } fds;
 };
 
@@ -896,7 +897,7 @@ TEST(letters)
 				      -EPROTO)) {
 			ktap_note(NULL, 0, "%s", l->what);
 		}
-		/* To close what is refused must not take as long as the peer wishes. */
+		/* The close of a refused fd must not take as long as the peer wishes. */
 		getsockopt(end_of[0], SOL_SOCKET, SO_LINGER, &now, &size);
 		CHECK_EQ(now.l_onoff, l != &fine && l->fds != NONE && l->fds != PIPE ? 0 : 1);
 		close(end_of[0]);

@@ -195,7 +195,7 @@ TEST(old_loaders)
 	fake->loader_version = VK_API_VERSION_1_1;
 	dlbuf_device_close(open_ok());
 	CHECK_EQ(fake->api_version, VK_API_VERSION_1_1);
-	/* Nobody asked a device of 1.1 for what is of 1.2. */
+	/* Features of 1.2 are not enabled on a device of 1.1. */
 	CHECK(!fake->address_enabled);
 	fake->without = "vkGetMemoryFdPropertiesKHR";
 	CHECK_ERR(dlbuf_device_open("vulkan", NULL, &dev), -EOPNOTSUPP);
@@ -359,7 +359,7 @@ TEST(the_other_choice_of_an_address)
 	end();
 }
 
-/* A copy is not the dma-buf: the CPU does not see there what the device writes. */
+/* A copy is not the dma-buf: the CPU does not see the device's writes there. */
 TEST(imports_that_share_nothing)
 {
 	struct trial_buffer t;
@@ -384,7 +384,7 @@ TEST(imports_that_share_nothing)
 	}
 }
 
-/* A trial that fails leaves nothing, and says nothing of the imports. */
+/* A trial that fails leaves nothing, and does not affect imports. */
 TEST(every_refusal_of_a_trial)
 {
 	static const char *const calls[] = {
@@ -533,7 +533,7 @@ TEST(wrap)
 	CHECK_EQ(locks, 3);
 	import_finish(&f, 0);
 	dlbuf_device_close(dev);
-	/* Nothing of the application's went with it. */
+	/* No object of the application's was destroyed with it. */
 	CHECK_EQ(fake->live[FAKE_DEVICE], 1);
 	CHECK_EQ(fake->live[FAKE_INSTANCE], 1);
 	fake->look = NULL;

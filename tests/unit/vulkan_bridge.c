@@ -311,7 +311,7 @@ TEST(what_a_driver_can)
 	}
 }
 
-/* The one that is meant, and one that breaks on the way may be it. */
+/* The requested device; a device that fails during the search may be it. */
 TEST(which_device)
 {
 	begin_able();
@@ -667,7 +667,7 @@ TEST(links_of_a_lost_device)
 
 	begin_bridge();
 	link = link_ok();
-	/* A release is about to wait for what the lost device should have signalled. */
+	/* A release is about to wait for a signal of the lost device. */
 	link->theirs = true;
 	bridge_links_abandon(bridge);
 	CHECK_EQ(value_of(link), 1);

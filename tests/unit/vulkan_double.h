@@ -88,7 +88,7 @@ struct fixture {
 	struct dlbuf_device *dev;
 	struct vulkan_import vi;
 };
-static struct fixture f;	/* what most cases need */
+static struct fixture f;	/* the state of most cases */
 
 static inline int import_at(struct vulkan_import *vi, struct dlbuf_device *dev)
 {

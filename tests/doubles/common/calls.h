@@ -33,7 +33,7 @@ extern STATIC_TLS bool refused;
 /* The name of the call where another API's double makes it, or NULL; see hip.c. */
 extern STATIC_TLS const char *called_as;
 
-/* Against the rules, by the call that is being made; what it is to return. */
+/* Reports a broken rule of the current call; returns the call's result. */
 int refuse(int result, const char *why);
 /* Takes the lock. Why the call fails, or 0. */
 int begin(const char *name, unsigned int needs);

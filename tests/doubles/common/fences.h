@@ -20,7 +20,7 @@ struct teller {
  * kernel has no vgem, or no fence: then the work has to be waited for.
  */
 int fence_new(bool plain, bool over, struct teller *t);
-/* It signals; nothing where there is none. */
+/* Signals the fence; without one, does nothing. */
 void fence_tell(struct teller *t);
 bool is_readable(int fd);
 

@@ -2,7 +2,7 @@
 /*
  * Shared by doubles of drivers: calls that can be made to fail, and objects whose use
  * is checked. No driver is named here. A double embeds these structs, checks arguments,
- * and says what a call returns.
+ * and chooses the result of a call.
  */
 #ifndef FAKE_OBJECTS_H
 #define FAKE_OBJECTS_H
@@ -37,11 +37,11 @@ extern bool freeing;		/* a call frees memory, and keeps others waiting */
 
 /* Against the rules: counted, and said. */
 __attribute__((format(printf, 1, 2))) void wrong(const char *fmt, ...);
-/* Takes the lock for a call. Whether the test wants it to fail. */
+/* Takes the lock for a call. Returns whether the test makes the call fail. */
 bool call_begin(const char *name);
 /*
- * Call before a call waits for a stream. The library's thread may not: another stream may
- * wait for what it does. A free waits as it likes.
+ * Call before a call waits for a stream. The library's thread may not wait, because
+ * another stream may wait for that thread. A call that frees may wait on any thread.
  */
 void begins_to_wait(void);
 /* The driver is lost: all calls return this from now on, and jobs are dropped. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* lib/prepare/kernel.h, compiled as C: what devices of doubles run. */
+/* lib/prepare/kernel.h, compiled as C: the kernel that devices of doubles run. */
 #ifndef FAKE_PREPARE_H
 #define FAKE_PREPARE_H
 
@@ -20,8 +20,8 @@ const char *prepare_check(uint8_t *const buffers[PREPARE_BUFFERS],
 
 /*
  * Runs the kernel for this many items of each image. buffers: of three planes, the tensor and
- * the tables; run: the last argument. The caller has checked that they are mapped. Whoever
- * calls it holds the lock.
+ * the tables; run: the last argument. The caller has checked that they are mapped. The
+ * caller holds the lock.
  */
 void prepare_kernel(uint8_t *const buffers[PREPARE_BUFFERS], const void *run, uint32_t items_x,
 		    uint32_t items_y, uint32_t images);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The words of an environment variable that say what a double is to be; and what a
- * driver says of its results.
+ * The words of an environment variable that choose the behaviour of a double; and
+ * the driver's descriptions of its results.
  */
 #ifndef FAKE_WORDS_H
 #define FAKE_WORDS_H

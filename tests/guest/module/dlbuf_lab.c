@@ -2,7 +2,7 @@
 /*
  * dlbuf_lab: an exporter of dma-bufs and fences that fail on request. It is
  * for the tests of dlbuf in their virtual machine and nowhere else; the header
- * says what it does.
+ * describes it.
  *
  * It cannot be unloaded: fences keep no reference to their module.
  */
@@ -206,7 +206,7 @@ static vm_fault_t lab_vm_fault(struct vm_fault *vmf)
 	struct lab_buffer *b = vmf->vma->vm_private_data;
 	vm_fault_t ret = VM_FAULT_SIGBUS;
 
-	/* Until the page is in: who revokes then finds it. */
+	/* Until the page is mapped: a revocation then finds it. */
 	mutex_lock(&lab_mutex);
 	if (!b->revoked && vmf->pgoff < b->npages)
 		ret = vmf_insert_pfn(vmf->vma, vmf->address,

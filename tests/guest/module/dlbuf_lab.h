@@ -3,7 +3,7 @@
  * /dev/dlbuf-lab: dma-bufs and fences that fail when a test asks for it. Only the
  * lab has it (tests/guest/lab --module). tests/harness/lab_module.h has the calls.
  *
- * Each open of the node owns what was made with it. When it closes, its
+ * Each open of the node owns the objects made with it. When it closes, its
  * fences that are still pending end with -ECANCELED, and its buffers do not
  * delay any call any longer.
  */
@@ -61,8 +61,8 @@ struct dlbuf_lab_begin {
 #define DLBUF_LAB_BEGIN		_IOW('L', 3, struct dlbuf_lab_begin)
 
 /*
- * Takes the memory away from a dma-buf, for good: what is mapped raises
- * SIGBUS, and begin_cpu_access and mmap() fail with -ENODEV. The argument
+ * Takes the memory away from a dma-buf, for good: accesses to its mappings
+ * raise SIGBUS, and begin_cpu_access and mmap() fail with -ENODEV. The argument
  * points to the fd.
  */
 #define DLBUF_LAB_REVOKE	_IOW('L', 4, __s32)
