@@ -99,7 +99,7 @@ def documentation(stub):
 
 
 class BuildExt(build_ext):
-    """Configures the library: everything on, but what lacks its headers."""
+    """Configures the library: everything on, except parts without their headers."""
 
     def finalize_options(self):
         """Never takes the extension of an earlier build, which may be of the

@@ -363,7 +363,7 @@ def main() -> int:
         sentence, status = str(e), e.status
     except OSError as e:
         sentence, status = f"standard output: {e.strerror}", _FAILED
-        # The end does not try again to write what could not be written.
+        # The exit of the program does not retry a failed write.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     print(f"python -m dlbuf: {_printable(sentence)}", file=sys.stderr)
     return status

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Frames as Python has them: what is known of one, and its tensors."""
+"""Frames in Python: the data of a frame, and its tensors."""
 
 from __future__ import annotations
 

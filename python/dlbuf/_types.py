@@ -30,7 +30,7 @@ class _Named:
 
 
 class _Enum(_Named, enum.IntEnum):
-    """Its repr is what a program would write: View.LUMA."""
+    """Its repr is Python code: View.LUMA."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}.{self.name}"

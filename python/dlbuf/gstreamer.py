@@ -422,7 +422,7 @@ def orientation(sink: Any) -> Orientation:
 
 
 def _pipeline_of(text: Any) -> Any:
-    """A pipeline: text, or what is one."""
+    """A pipeline: from text, or as it is."""
     gst, glib = _gi().Gst, _gi().GLib
     found = text
     if isinstance(text, str):

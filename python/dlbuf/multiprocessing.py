@@ -66,7 +66,7 @@ _Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 class _Message:
-    """One that nobody has read. ours is the sender's end of its socket, which hangs
+    """A message that no process has read. ours is the sender's end of its socket, which hangs
     up when the message was read or dropped; fd, a DupFd, has the other end; writer
     is a duplicate of the connection that its pickle was written to, or -1."""
 
@@ -97,8 +97,8 @@ def _ended(fd: int) -> bool:
 
 
 class _Unread:
-    """The messages that nobody has read: a thread drops those that nobody can read
-    any more, which gives their leases back."""
+    """The messages that no process has read: a thread drops those that no process
+    can read any more, which fires their leases."""
 
     def __init__(self) -> None:
         self.begin()
@@ -108,7 +108,7 @@ class _Unread:
         self.lock = threading.Lock()
         self.by_fd: dict[int, _Message] = {}
         self.unsent: dict[bytes, _Message] = {}
-        # The other ends of what processes get that are being started.
+        # The other ends of the connections of processes that are being started.
         self.launching: list[tuple[weakref.ref[Any], socket.socket]] = []
         self.epoll: select.epoll | None = None
         self.wake = -1
@@ -276,7 +276,7 @@ reduction.ForkingPickler.register(Tensor, _reduce_tensor)
 reduction.ForkingPickler.register(TensorFrame, _reduce_frame)
 
 
-# ------------------------------------------------------- what multiprocessing does
+# ------------------------------------------------------- hooks of multiprocessing
 
 _dumps: Any = vars(reduction.ForkingPickler)["dumps"].__func__
 _send_bytes: Any = getattr(connection.Connection, "_send_bytes")

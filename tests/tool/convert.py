@@ -115,7 +115,7 @@ def picture(path):
 
 
 def flat(image):
-    """Where a pixel is like those around it."""
+    """The places at which a pixel equals those around it."""
     around = 4
     image = np.pad(image.astype(int), ((around, around), (around, around), (0, 0)), mode="edge")
     height, width = image.shape[0] - 2 * around, image.shape[1] - 2 * around
@@ -205,7 +205,7 @@ def main(report, folder, node):
                 wrong.append(f"{code}: read(2) gives other bytes than the camera's mapping")
             said.append("read() the same")
         lines.append(f"{code:8}{'; '.join(said)}")
-    # First: who shows only the beginning shows what counts.
+    # First: a reader of only the beginning sees the result.
     for line in wrong + look.wrong:
         print("wrong:", line)
     print(f"{len(formats)} formats; that neither swscale nor colorsys knows, and vivid's own RGB is the measure of: "

@@ -186,7 +186,7 @@ def test_devices_closed_under_everybody():
 
 
 def test_errors_are_their_threads():
-    """Each has its own errno and sentence, whatever the others fail at."""
+    """Each has its own errno and sentence, in spite of failures of the others."""
     def work():
         fd = 1000 + threading.get_native_id() % 1000
         for _ in range(ROUNDS):
