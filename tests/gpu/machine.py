@@ -106,7 +106,7 @@ def library(name):
 
 
 def modules():
-    """Those that have to do with it, as far as the kernel tells."""
+    """The kernel modules that concern dma-bufs or the GPU, as far as the kernel lists them."""
     names = re.compile(r"nvidia|udmabuf|vgem|gdrdrv|nouveau|vivid")
     loaded = [l.split()[0] for l in (text_of("/proc/modules") or "").split("\n")
               if l]
