@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * An exporter makes new dma-bufs. Each exporter is a file under udmabuf/ that
- * defines one struct exporter, and lib/alloc/alloc.c calls it. Of the library's
- * other headers an exporter includes only internal.h and sys.h. The udmabuf
+ * defines one struct exporter, and lib/alloc/alloc.c calls it. An exporter
+ * includes only internal.h and sys.h of the library's other headers. The udmabuf
  * exporter also includes buffer.h and memory.h, because devices import its memfds.
  */
 #ifndef DLBUF_EXPORTER_H

@@ -278,7 +278,7 @@ struct queue_memory *queue_memory_new(struct queue_device *dev, uint64_t bytes)
 		return NULL;
 	prepare(m);
 	imp->bytes = bytes;
-	/* Nobody exports it. */
+	/* This buffer is never exported. */
 	m->copied = true;
 	return m;
 }

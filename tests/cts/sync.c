@@ -614,7 +614,7 @@ static void device_waits(void *arg)
 	CHECK_OK(dlbuf_fence_import(fd, DLBUF_WRITE, f.sync_file));
 	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, NULL));
 	REQUIRE(!cts_access->submit_read(t, 0, sizeof(got), &job));
-	/* Nobody has waited so far; the work must be waiting too. */
+	/* No call has waited so far; the work must be waiting too. */
 	CHECK(!cts_access->job_done(job));
 	CHECK(!polls(f.sync_file, POLLIN));
 	cts_poke_raw(fd, 0, &new, sizeof(new));

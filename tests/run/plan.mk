@@ -562,7 +562,7 @@ python := env PYTHONPATH=$(b)/python/site $(pycache)
 $(call step,python@lab): | python@host build@gcc
 	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) $(media) -- $(python) CUDA_DOUBLE=$(cuda-double) \
 		python3 python/tests/lab/lab.py
-# Those whose threads and processes meet, where they run at once.
+# The cases whose threads and processes meet, on CPUs that run them at once.
 $(call step,python@lab+threads): | python@host build@gcc
 	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab-2) $(media) -- $(python) python3 python/tests/lab/lab.py \
 		one_thread_keeps_order closed_by_another_thread threads_leave_nothing many_threads_send \

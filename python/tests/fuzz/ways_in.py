@@ -208,7 +208,7 @@ def read(t, want, where):
         assert interface["data"] == (where, t.read_only)
     assert m.nbytes == len(want) and bytes(t) == m.tobytes() == want
     assert bytes(again) == want
-    # Of what has no bytes NumPy counts dimensions that it then cannot have.
+    # NumPy refuses some shapes of tensors without bytes.
     if want:
         array = np.asarray(t)
         assert array.shape == t.shape and array.tobytes() == want

@@ -199,7 +199,7 @@ class Jax(Library):
         return self.np.from_dlpack(x)
 
     def values(self, y: Any, dtype: DType) -> list[Any]:
-        # Of an array it remembers what it has once given to Python.
+        # An array caches the values that it has once given to Python.
         return list(self.np.array(y, copy=True).ravel().tolist())
 
     def address(self, y: Any, dtype: DType) -> int | None:

@@ -87,7 +87,7 @@ static long lab_make_fence(struct lab_owner *owner)
 	if (fd < 0) {
 		if (file)
 			fput(file->file);
-		/* Nobody has seen it, and none is freed while it is pending. */
+		/* No process has seen the fence, and a pending fence must not be freed. */
 		dma_fence_signal(&f->base);
 		dma_fence_put(&f->base);
 		return fd;
