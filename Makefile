@@ -30,12 +30,12 @@ libdir ?= $(prefix)/lib
 mandir ?= $(prefix)/share/man
 bashdir ?= $(prefix)/share/bash-completion/completions
 zshdir ?= $(prefix)/share/zsh/site-functions
-# Where Icarus Verilog looks for modules, and what Verilator compiles.
+# The folders where Icarus Verilog looks for modules, and of the files that Verilator compiles.
 ivldir ?= $(libdir)/ivl
 verilogdir ?= $(prefix)/share/dlbuf/verilog
 # Plugins of GStreamer: /usr/lib/x86_64-linux-gnu/gstreamer-1.0 is Debian's own.
 gstdir ?= $(libdir)/gstreamer-1.0
-# The page of a matrix without the matrix.
+# The template of a matrix's page.
 pagedir ?= $(prefix)/share/dlbuf
 DESTDIR ?=
 
@@ -54,13 +54,13 @@ AR := $(CROSS_COMPILE)ar
 endif
 OBJCOPY ?= $(CROSS_COMPILE)objcopy
 STRIP ?= $(CROSS_COMPILE)strip
-# Looked for when it is needed first: only programs need it.
+# Found at the first use: only programs need it.
 pkg-config = $(or $(shell command -v $(CROSS_COMPILE)pkg-config),$(warning \
 	$(CROSS_COMPILE)pkg-config is not installed, pkg-config is used: PKG_CONFIG= names another)pkg-config)
 PKG_CONFIG ?= $(eval PKG_CONFIG := $(pkg-config))$(PKG_CONFIG)
 GLSLANG ?= glslangValidator
 CLANG ?= clang
-# Debian's python3-kconfiglib is seen by Debian's python3 only.
+# Only Debian's python3 finds Debian's python3-kconfiglib.
 ifndef PYTHON
 PYTHON := $(shell for p in python3 /usr/bin/python3; do \
 	$$p -c 'import kconfiglib' 2>/dev/null && echo $$p && break; done)
@@ -79,20 +79,20 @@ endif
 
 export KCONFIG_CONFIG := $(O)/.config
 gen := $(O)/include/generated
-# SET="WERROR=y DEBUG=y" changes symbols of a new configuration or the one that
-# is there. One that Kconfig does not have, or that another symbol selects, is refused.
+# SET="WERROR=y DEBUG=y" changes symbols of a new or of the existing configuration. A
+# symbol that Kconfig does not have, or that another symbol selects, is refused.
 SET ?=
 
 define need-kconfiglib
 @test -n '$(PYTHON)' || { echo "make: kconfiglib is missing: run tools/deps build" >&2; exit 1; }
 endef
 
-# SET's words, for a shell that does nothing with them.
+# SET's words, quoted for the shell.
 quoted = '$(subst ','\'',$(1))'
 set = $(foreach word,$(SET),$(call quoted,$(word)))
 
-# For tools/absent: what cannot be built here is left out, and looked for again each time, as long as .absent
-# has it. pkg-config is for programs only.
+# For tools/absent: parts that cannot be built here are left out. As long as .absent has a part,
+# each make looks for it again. pkg-config is only for programs.
 probes = CC='$(CC)' CPPFLAGS='$(CPPFLAGS)' GLSLANG='$(GLSLANG)' CLANG='$(CLANG)' \
 	PKG_CONFIG='$(if $(filter DMABUF_TEST=n,$(SET)),true,$(PKG_CONFIG))'
 
@@ -138,8 +138,8 @@ $(gen)/autoconf.h: $(O)/.config Kconfig | $(gen)/
 	$(Q)sed -n 's/^\(CONFIG_[A-Z0-9_]*\)=y/#define \1 1/p' $< > $@
 endif
 
-# auto.mk is what make itself reads; made of the resolved configuration, in
-# which symbols that Kconfig has gained since have their defaults.
+# make itself reads auto.mk. It is made of the resolved configuration, in which
+# symbols that were added to Kconfig later have their defaults.
 $(gen)/auto.mk: $(gen)/autoconf.h
 	$(Q)sed -n 's/^\(CONFIG_[A-Z0-9_]*\)=y/\1 := y/p' $(O)/.config.full > $@
 
@@ -147,7 +147,8 @@ ifdef need-config
 include $(gen)/auto.mk
 endif
 
-# What is built and what is not, by the symbols KIND_NAME: the names in lower case.
+# The parts that are built and those that are not, by the symbols KIND_NAME: the
+# names in lower case.
 symbols = $(shell sed -n 's/^config $(1)_//p' Kconfig)
 lower = $(shell echo '$(1)' | tr A-Z a-z)
 built = $(call lower,$(foreach s,$(call symbols,$(1)),$(if $(CONFIG_$(1)_$(s)),$(s))))
@@ -159,11 +160,11 @@ no-parts := $(call left-out,PART)
 no-backends := $(call left-out,BACKEND)
 no-exporters := $(call left-out,EXPORTER)
 no-prepare := $(call left-out,PREPARE)
-# Those whose devices' memory the tool can touch.
+# The backends whose devices' memory the tool can access.
 tool-dir := tools/dmabuf-test
 accesses := $(patsubst $(tool-dir)/access/%.c,%,$(wildcard $(backends:%=$(tool-dir)/access/%.c)))
 
-# The lists of the registries, as macros for what is built and for what is not.
+# The lists of the registries: macros for the parts that are built and for those that are not.
 macros = $(foreach n,$(2),'$(1)($(n))')
 $(gen)/backends.h: list := $(call macros,BACKEND,$(backends)) $(call macros,BACKEND_OFF,$(no-backends))
 $(gen)/exporters.h: list := $(call macros,EXPORTER,$(exporters)) $(call macros,EXPORTER_OFF,$(no-exporters))
@@ -182,13 +183,14 @@ $(gen)/seen.h: $(wildcard include/dlbuf/*.h include/dlbuf/interop/*.h) Makefile 
 
 CFLAGS ?= -O2 -g
 opt-$(CONFIG_DEBUG) += -O0 -g3
-# A sixth of the library's code: functions and jumps at any address, and except in what
-# runs for each frame a helper, an expression and the test of a loop once. CFLAGS comes
-# later and may say otherwise. clang lacks some of these flags.
+# These flags save a sixth of the library's code: functions and jumps are not aligned,
+# and, except in code that runs for each frame, a helper, an expression and the test of
+# a loop are compiled once. CFLAGS comes later and may override them. clang lacks some
+# of these flags.
 cc-option = $(foreach f,$(1),$(shell $(CC) -Werror $(f) -E -x c /dev/null >/dev/null 2>&1 && echo '$(f)'))
 ifdef need-config
 cold-code := $(call cc-option,-fno-inline-functions -fno-tree-ch -fno-gcse -fno-caller-saves -fno-jump-tables)
-# A jump to a function at the end of another needs its epilogue, and its unwind table, once more.
+# A tail call needs a second copy of the epilogue and of its unwind table.
 smallest := $(or $(call cc-option,-Oz),-Os) $(call cc-option,-fno-optimize-sibling-calls -fno-ivopts \
 	-fno-tree-dominator-opts -fno-tree-coalesce-vars)
 small-code := $(call cc-option,-fno-align-functions -fno-align-jumps \
@@ -198,13 +200,13 @@ byte-kernels := prepare/bytes_avx2 prepare/bytes_neon prepare/bytes_sse41
 hot := system/error system/sys dmabuf/buffer import/cache import/device import/layout access/lease \
 	prepare/kernels prepare/kernels_avx2 $(byte-kernels) tensor/sync tensor/tensor tensor/together frame/format frame/frame
 $(hot:%=$(O)/lib/%.o): private cold-code :=
-# What calls the kernel or a driver, or runs once for a device, is small. The rest runs for
-# each frame, too.
+# Files that call the kernel or a driver, or run once for a device, are optimised for size.
+# The others run for each frame.
 warm := $(hot) prepare/axis prepare/rows prepare/bytes system/fork dmabuf/fence import/import access/pending backends/vulkan/jobs backends/vulkan/sync
 $(filter-out $(warm:%=$(O)/lib/%.o),$(patsubst %.c,$(O)/%.o,$(wildcard lib/*/*.c lib/backends/*/*.c udmabuf/*.c))): private size := \
 	$(if $(filter -O2,$(CFLAGS)),$(smallest))
-# Loops over pixels, which the compiler makes vectors of. No vector is passed to another file, so
-# what passing one depends on does not matter.
+# Loops over pixels, which the compiler turns into vectors. No vector is passed to another file,
+# so the ABI of passing vectors does not matter.
 $(O)/lib/prepare/kernels.o $(O)/lib/prepare/kernels_avx2.o: private size := \
 	$(if $(filter -O2,$(CFLAGS)),-O3) -fno-trapping-math -Wno-psabi
 $(byte-kernels:%=$(O)/lib/%.o): private size := $(if $(filter -O2,$(CFLAGS)),-O3) -Wno-psabi
@@ -227,8 +229,8 @@ all-ldflags = $(CFLAGS) $(sanitize-y) $(LDFLAGS) -Wl,--gc-sections -Wl,--as-need
 # ---------------------------------------------------------------- library
 
 # The rooms of the library, each of which uses those before it (tests/abi/rooms). Pools are
-# left out with what allocates. Of what is left out, lib/stubs makes the public functions,
-# and NAME_absent.c has the internal ones.
+# left out with the allocators. lib/stubs makes the public functions of parts that are left
+# out, and NAME_absent.c has the internal ones.
 rooms := system dmabuf import access tensor alloc frame prepare capture socket
 rooms-of-devices := backends/vulkan bridge queue backends
 lib-src-all := $(wildcard $(rooms:%=lib/%/*.c) lib/queue/*.c lib/bridge/*.c lib/backends/*/*.c udmabuf/*.c)
@@ -241,7 +243,7 @@ lib-src-off := $(foreach r,$(rooms),$(no-parts:%=lib/$r/%.c) $(parts:%=lib/$r/%_
 lib-src-y := $(filter-out $(lib-src-off),$(lib-src-all))
 lib-obj := $(lib-src-y:%.c=$(O)/%.o) $(O)/lib/stubs.o
 
-# A list that is the same as before makes nothing new.
+# If the list has not changed, nothing is rebuilt.
 lib-stubs := $(filter-out $(lib-src-y) %absent.c,$(lib-src-all))
 $(O)/lib/stubs.c: lib/stubs lib/libdlbuf.map $(lib-stubs) $(gen)/auto.mk
 	@mkdir -p $(@D)
@@ -254,7 +256,7 @@ $(O)/lib/stubs.o: $(O)/lib/stubs.c $(O)/.flags $(generated)
 soname := libdlbuf.so.$(MAJOR)
 so := $(O)/libdlbuf.so.$(VERSION)
 lib-a := $(O)/libdlbuf.a
-# What tests link: the same objects with their internal names visible.
+# The archive for tests: the same objects with visible internal names.
 test-a := $(O)/libdlbuf-internal.a
 
 $(so): $(lib-obj) lib/libdlbuf.map
@@ -265,10 +267,11 @@ $(so): $(lib-obj) lib/libdlbuf.map
 	$(Q)ln -sf $(notdir $@) $(O)/$(soname)
 	$(Q)ln -sf $(soname) $(O)/libdlbuf.so
 
-# One object with only the public names left, so that a program linked with
-# the archive meets none of ours. Without groups: the linker takes one of its name from another
-# object, and what is local in ours is lost (i386's __x86.get_pc_thunk.bx). On MIPS the names stay:
-# its GOT has other relocations for local ones.
+# One object with only public names, so that none of our internal names conflicts with a program
+# that is linked with the archive. Section groups are removed: the linker would take a group of
+# the same name from another object, and a local symbol in ours would be lost (i386's
+# __x86.get_pc_thunk.bx). On MIPS the names stay, because its GOT has other relocations for local
+# symbols.
 $(lib-a): $(lib-obj)
 	$(call say,AR,$@)
 	$(Q)$(LD) -r -o $(O)/libdlbuf.o $(lib-obj)
@@ -280,7 +283,7 @@ $(test-a): $(lib-obj)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $(lib-obj)
 
-# Written anew whatever its age: prefix and libdir are those of this command. Paths
+# Written at each command: prefix and libdir are those of this command. Paths
 # in the prefix follow it, so that an installation can move.
 in-prefix = $(patsubst $(prefix)/%,$${prefix}/%,$(1))
 $(O)/dlbuf.pc: FORCE | $(O)/
@@ -328,7 +331,7 @@ FORCE:
 
 # ---------------------------------------------------------------- dmabuf-test
 
-# Without cJSON, what is about a matrix is left out, too.
+# Without cJSON the files for a matrix are left out, too.
 tool-src-$(CONFIG_DMABUF_TEST) := $(filter-out $(addprefix $(tool-dir)/,png$(if $(CONFIG_TOOL_PNG),_absent).c \
 	json$(if $(CONFIG_TOOL_JSON),_absent).c matrix/drm$(if $(CONFIG_TOOL_DRM),_absent).c), \
 	$(wildcard $(addprefix $(tool-dir)/,*.c camera/*.c fence/*.c $(if $(CONFIG_TOOL_JSON),matrix/*.c)))) \
@@ -346,7 +349,7 @@ $(O)/%.spv.h: %.comp
 	$(call say,GLSL,$<)
 	$(Q)$(GLSLANG) -V --quiet --target-env vulkan1.1 --vn $(notdir $*)_spv -o $@ $<
 
-# The library's is small, and without names.
+# The library's kernel is small, and without names.
 $(O)/lib/%.spv.h: lib/%.comp
 	@mkdir -p $(@D)
 	$(call say,GLSL,$<)
@@ -354,7 +357,7 @@ $(O)/lib/%.spv.h: lib/%.comp
 $(O)/lib/backends/vulkan/prepare.o: $(O)/lib/backends/vulkan/prepare.spv.h
 $(O)/lib/backends/vulkan/prepare.o: private cflags-lib := -iquote $(O)/lib/backends/vulkan
 
-# By clang, whatever CC is.
+# Compiled by clang, with any CC.
 $(O)/lib/backends/cuda/prepare.ptx.h: lib/backends/cuda/ptx lib/backends/cuda/prepare.cu
 $(O)/lib/backends/levelzero/prepare.spirv.h: lib/backends/levelzero/spirv lib/backends/levelzero/prepare.cl
 $(O)/lib/backends/cuda/prepare.ptx.h $(O)/lib/backends/levelzero/prepare.spirv.h: lib/prepare/kernel.h
@@ -380,8 +383,9 @@ all: $(tool)
 
 # ---------------------------------------------------------------- tests, benchmarks
 
-# tests/unit, tests/lab, bench: one program per file; tests/cts: one program. How
-# the devices touch memory is in tools/dmabuf-test/access and tests/cts/access, which others share.
+# tests/unit, tests/lab, bench: one program per file; tests/cts: one program. The devices'
+# accesses to memory are in tools/dmabuf-test/access and tests/cts/access, which other programs
+# share.
 unit-src := $(wildcard tests/unit/*.c)
 unit := $(unit-src:%.c=$(O)/%)
 access-src := $(wildcard $(foreach b,$(backends),$(tool-dir)/access/$(b).c tests/cts/access/$(b).c))
@@ -410,9 +414,9 @@ endef
 
 $(unit): $(O)/%: $(O)/%.o $(test-a)
 	$(link-test)
-# Doubles of driver libraries, which tests load in their place. NAME-old is the
-# same driver without what its map hides. What they share is in common, of which each
-# takes what it uses.
+# Doubles of driver libraries, which tests load in their place. NAME-old is the same
+# driver without the functions that its map hides. Shared files are in common; each
+# double links those that it uses.
 fake-src := $(wildcard $(backends:%=tests/doubles/%.c) $(backends:%=tests/doubles/%-old.map))
 doubles := $(foreach f,$(fake-src),$(O)/tests/doubles/lib$(basename $(notdir $(f))).so)
 fake-parts = $(foreach f,$(fake-of-$(1)) $(1),$(wildcard tests/doubles/$(f).c tests/doubles/$(f)_*.c))
@@ -447,7 +451,7 @@ stress := $(if $(and $(CONFIG_BACKEND_CPU),$(CONFIG_QUEUE)),$(O)/tests/stress/st
 memfds := $(O)/tests/harness/memfds.o
 $(stress): $(patsubst %.c,$(O)/%.o,$(wildcard tests/stress/*.c)) $(memfds) $(access) $(test-a) | $(doubles)
 	$(link-test)
-# For a machine with a GPU, see docs/hardware: what they share is gpu.c.
+# For a machine with a GPU, see docs/hardware. gpu.c is shared.
 gpu-src := $(filter-out tests/gpu/gpu.c,$(wildcard tests/gpu/*.c))
 gpu := $(if $(CONFIG_BACKEND_CUDA),$(gpu-src:%.c=$(O)/%))
 $(gpu): $(O)/%: $(O)/%.o $(O)/tests/gpu/gpu.o $(access) $(test-a)
@@ -459,7 +463,7 @@ fuzz := $(fuzz-src:%.c=$(O)/%)
 $(fuzz): $(O)/%: $(O)/%.o $(memfds) $(test-a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -fsanitize=fuzzer -o $@ $(filter %.o,$^) $(test-a) $(all-ldflags) -ldl -lpthread -lm
-# Its reference is a unit's.
+# It uses the reference of a unit test.
 $(O)/tests/fuzz/prepare: $(O)/tests/harness/ktap.o
 # bench/import and bench/frame count the library's allocations.
 $(O)/bench/cuda.o: cflags-bench = -Ilib
@@ -480,7 +484,7 @@ benchmarks: $(bench)
 stress: $(stress)
 	$(Q)$(stress) --seconds $(or $(SECONDS),10) $(STRESS)
 fuzz: $(fuzz)
-# After tests/fuzz/run has searched: keeps what reaches new code.
+# After a search of tests/fuzz/run: keeps the inputs that reach new code.
 fuzz-merge:
 	$(Q)for f in $(fuzz-src:tests/fuzz/%.c=%); do mkdir -p tests/fuzz/corpus/$$f && \
 		$(O)/tests/fuzz/$$f -merge=1 -use_counters=0 tests/fuzz/corpus/$$f $(O)/fuzz/$$f; done
@@ -627,12 +631,12 @@ mutate:
 
 docs: docs-formats docs-python
 
-# After tests/run/check: what ran, by its results.
+# After tests/run/check: the page of what was tested, from its results.
 docs-support:
 	$(call say,GEN,docs/generated/support.md)
 	$(Q)tools/docs/support $(O)
 
-# After make bench: what it measured.
+# After make bench: the page of its measurements.
 docs-performance:
 	$(call say,GEN,docs/generated/performance.md docs/images/*.svg)
 	$(Q)tools/docs/performance --write $(O)
@@ -649,7 +653,7 @@ docs-formats: $(tool)
 	$(Q)tools/docs/formats $(O) > $(O)/formats.md
 	$(Q)mv $(O)/formats.md docs/generated/formats.md
 
-# The page may say something else yet, which is a failure there.
+# The page may still have old figures, which is a failure there.
 docs-python:
 	$(call say,GEN,docs/generated/python.md)
 	-$(Q)tests/run/check --only 'python@libraries' --only 'python@lab+torch' O=$(O)
@@ -671,7 +675,7 @@ lab:
 lab-shell:
 	$(Q)tests/guest/lab --shell
 
-# What docs/generated/performance.md is written from.
+# The measurements for docs/generated/performance.md.
 figures = $(O)/bench/figures
 icount = tests/guest/lab --env BENCH_FIGURES=$(figures) --timeout 900 --icount
 bench:
@@ -683,7 +687,7 @@ bench:
 		$(O)/bench/opencl && $(O)/bench/vulkan'
 	$(Q)$(MAKE) --no-print-directory O=$(O) bench-media bench-prepare bench-python bench-vpi
 
-# What links with GStreamer is compiled against the guest's.
+# Programs that link with GStreamer are compiled against the guest's.
 media-cc = tests/guest/cc --with media
 bench-media: lib $(O)/bench/camera
 	$(Q)$(media-cc) gcc -O2 -Wall -Wextra -Werror -Iinclude -o $(O)/bench/gstreamer bench/media/gstreamer.c $(lib-a) \
@@ -691,7 +695,8 @@ bench-media: lib $(O)/bench/camera
 		sed 's/-I/-isystem /g')
 	$(Q)$(icount) --with media,opencv -- bench/media/run $(O)
 
-# A model's input beside other libraries: three machines by qemu-user, and this one. 4: a sentence says what is absent.
+# A model's input beside other libraries: three machines by qemu-user, and this one. Exit status
+# 4: something is absent, which the output names.
 machines = arm64 avx2 sse2 time
 bench-prepare:
 	$(Q)tools/deps build bench

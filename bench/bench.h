@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the benchmarks share: time, medians, system calls. */
+/* Shared by the benchmarks: time, medians, system calls. */
 #ifndef BENCH_H
 #define BENCH_H
 
@@ -64,9 +64,9 @@ static inline uint64_t rounded(uint64_t v)
 
 /*
  * Adds a line to the file that BENCH_FIGURES names, from which tools/docs/performance
- * writes its page. `table` begins with the device and a colon. `who` is hand (what
- * the others of the table are divided by), dlbuf, today (what users take today) or
- * floor (the same step without a dma-buf, or without the access).
+ * writes its page. `table` begins with the device and a colon. `who` is hand (the
+ * divisor of the table's other lines), dlbuf, today (today's usual way) or floor
+ * (the same step without a dma-buf, or without the access).
  */
 __attribute__((format(printf, 4, 5)))
 static inline void record(const char *who, uint64_t value, const char *table,
@@ -89,7 +89,7 @@ static inline void record(const char *who, uint64_t value, const char *table,
 		err(1, "%s", path);
 }
 
-/* What reading the clock costs itself; taken off every figure. */
+/* The cost of reading the clock, which is subtracted from every figure. */
 static inline uint64_t clock_cost(void)
 {
 	static uint64_t v[64];
@@ -102,7 +102,7 @@ static inline uint64_t clock_cost(void)
 	return median(v, 64);
 }
 
-/* Where things are mapped is part of what mapping costs. */
+/* The cost of a mapping depends on its address. */
 static inline void fix_addresses(char **argv)
 {
 	if (!(personality(0xffffffff) & ADDR_NO_RANDOMIZE) &&
@@ -110,7 +110,7 @@ static inline void fix_addresses(char **argv)
 		execv("/proc/self/exe", argv);
 }
 
-/* The next stop of who is traced that is the beginning of a system call: which. */
+/* Returns the number of the traced process's next system call, at its beginning. */
 static inline long next_syscall(pid_t pid)
 {
 	struct __ptrace_syscall_info info;
@@ -126,7 +126,7 @@ static inline long next_syscall(pid_t pid)
 	return info.entry.nr;
 }
 
-/* Counts system calls between two of a kind that nobody makes in between. */
+/* Counts system calls between two calls of a kind that is not made in between. */
 static inline void trace(pid_t pid, int start, int result)
 {
 	unsigned int n = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * calls: what a call of preparation costs besides its pixels, of which the frame has a few only.
+ * calls: the cost of a call of preparation besides its pixels; the frame has only a few.
  * bench/media/prepare.c has the pixels.
  */
 #include <dlbuf/dlbuf.h>

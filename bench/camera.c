@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * camera: what it costs a program to have each frame of a camera, without and
- * with dlbuf. Prints lines of letter, nanoseconds a frame, bytes of it that
- * were moved, and what it is, for bench/media/run.
+ * camera: the cost of each frame of a camera to a program, without and with
+ * dlbuf. Prints lines of letter, nanoseconds a frame, bytes moved a frame, and
+ * a description, for bench/media/run.
  *
  *	bench/camera [/dev/videoN [WIDTHxHEIGHT [FRAMES]]]
  *
  * 300 frames, because the first 32 accesses of a buffer look at its fences, too.
  *
- * Counted is the CPU time of this process, the kernel's work for it included
- * and the camera's own not: under -icount, instructions.
+ * Counts the CPU time of this process, with the kernel's work for it and
+ * without the camera's own: under -icount, instructions.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -149,7 +149,7 @@ static void tensors(struct camera *cam, struct lease *lease,
 	}
 }
 
-/* Tensors of a buffer made once: what is left is the order of accesses. */
+/* Tensors of a buffer are made once: the remaining cost is the order of accesses. */
 static void kept(struct camera *cam, struct lease *lease,
 		 struct dlbuf_device *dev)
 {

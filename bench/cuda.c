@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * What CUDA costs on real hardware: imports, accesses, and whether a GPU that
- * reads a dma-buf in place reads it as fast as the link carries it.
+ * The costs of CUDA on real hardware: imports, accesses, and whether a GPU
+ * reads a dma-buf in place as fast as the link allows.
  *
  *	bench/cuda [--json FILE]
  *
- * Figures are medians in one run and depend on the machine; the ratios, of what
- * is measured in turn, depend less on it. Exit status 4 without a GPU.
+ * Figures are medians in one run and depend on the machine; ratios depend less
+ * on it, because both sides are measured in turn. Exit status 4 without a GPU.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -70,7 +70,7 @@ static void target(bool met, const char *name, double measured, const char *unit
 	put("targets", name, more);
 }
 
-/* What is not measured, and why. */
+/* Measurements that were left out, and the reasons. */
 static void skip(const char *what, const char *why)
 {
 	char name[500];
@@ -90,7 +90,7 @@ static void check(cuda_result result, const char *call)
 
 /* ---------------------------------------------------------------- memory */
 
-/* Pages that the GPU reads in place, as a dma-buf where there are dma-bufs. */
+/* Pages that the GPU reads in place, as a dma-buf if the machine has dma-bufs. */
 struct source {
 	const char *kind;
 	struct dlbuf_udmabuf buf;
@@ -288,7 +288,7 @@ static double accesses(DLManagedTensorVersioned *t, cuda_stream stream,
 	return median(took, rounds);
 }
 
-/* What an application does by itself where nobody helps it. */
+/* The calls of an application without a library. */
 static double by_hand(cuda_stream a, cuda_stream b, int rounds)
 {
 	cuda_event event;

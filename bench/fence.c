@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What synchronisation costs: acquire and release on an idle buffer against
- * the same ioctls by hand, and completion events.
+ * The costs of synchronisation: acquire and release on an idle buffer compared
+ * with the same ioctls by hand, and completion events.
  *
  *	bench/fence [DEVICE...]		default: cpu
  */
@@ -81,7 +81,7 @@ static uint64_t cost(void (*fn)(void *), void *arg, uint64_t clock)
 		fn(arg);
 		times[i] = now() - t - clock;
 	}
-	/* What the timer's interrupts add is not a cost of either. */
+	/* The timer's interrupts add a cost that belongs to neither. */
 	return minimum(times, ROUNDS);
 }
 
@@ -141,7 +141,7 @@ static void fire(void *data)
 	__atomic_add_fetch(&fired, 1, __ATOMIC_RELEASE);
 }
 
-/* How often the library's thread has slept and been woken; -1: no thread. */
+/* The number of times that the library's thread has slept and woken up; -1: no thread. */
 static long wakeups(void)
 {
 	DIR *dir = opendir("/proc/self/task");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * frame: what it costs to find out where a frame's tensors are, to have them of a
- * frame whose dma-buf has been seen before, and to acquire and release them.
+ * frame: the costs of computing the places of a frame's tensors, of importing a
+ * frame whose dma-buf is in the cache, and of acquiring and releasing the
+ * tensors.
  *
  *	bench/frame		in the lab: tests/guest/lab --icount -- build/bench/frame
  */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What an import costs: the first one of a buffer, one of a buffer seen
- * before, and mapping it by hand, over sizes, pools and exporters.
+ * The costs of an import: the first one of a buffer, a later one of the same
+ * buffer, and a mapping by hand, over sizes, pools and exporters.
  *
  *	bench/import [DEVICE...]	default: cpu
  *
@@ -153,7 +153,7 @@ static void figures(const char *exporter, const char *size,
 	       "import of a buffer seen before, and its deletion");
 }
 
-/* Of small buffers, of which a machine can have so many. */
+/* Uses small buffers, because a machine can have this many of them. */
 static void figure_of_pool(const char *exporter, size_t pool, uint64_t cached)
 {
 	char title[64];
@@ -400,7 +400,7 @@ int main(int argc, char **argv)
 	printf("medians in nanoseconds, under -icount that is instructions; first "
 	       "and by hand to two digits\n");
 	for (char **name = argc > 1 ? argv + 1 : cpu; *name; name++) {
-		/* Whatever the machine has, all of a pool stays. */
+		/* A pool's buffers all stay in the cache, on any machine. */
 		DLBUF_OPTS(dlbuf_device_opts, opts,
 			   .cache_max_idle = MAX_POOL,
 			   .cache_max_bytes = 2 * MAX_BYTES);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * What an import and an access cost on OpenCL (PoCL), against the same calls by hand.
+ * The costs of an import and an access on OpenCL (PoCL), compared with the same calls by hand.
  *
  *	bench/opencl [DEVICE]		default: opencl:0
  */
@@ -37,7 +37,7 @@ static struct {
 	__typeof__(clReleaseEvent) *release_event;
 } cl;
 
-/* What is measured, and what it is measured on. */
+/* The measurements, and the device that they use. */
 static struct {
 	struct dlbuf_device *dev;
 	struct dlbuf_opencl_device cl;
@@ -111,7 +111,9 @@ static void access_once(void)
 		errx(1, "%s", dlbuf_last_error());
 }
 
-/* Whether the work before is over, as who gives a buffer back has to know. */
+/*
+ * Whether the work before is complete, which a program must know before it gives a buffer back.
+ */
 static void access_by_hand(void)
 {
 	cl_int status;

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""From an fd to an array: what a call costs, against by hand and against the protocol itself.
+"""From an fd to an array: the cost of a call, against code by hand and against the protocol
+itself.
 
     python.py [GROUP...]
 
 In the lab under -icount a nanosecond is an instruction, the kernel's included:
 `make bench-python`. On another machine they are nanoseconds. The floor is what
-the consumer takes for an array of its own, through the same protocol: nobody
-who hands it a tensor can be much below. Each figure is the median of 31 runs of
-64 calls; what the loop costs is taken off. A camera's frames are 5 runs, and the
+the consumer takes for an array of its own, through the same protocol: no
+producer of a tensor can be much faster. Each figure is the median of 31 runs of
+64 calls; the cost of the loop is subtracted. A camera's frames are 5 runs, and the
 CPU time of this process, so that the wait for a frame is not counted.
 """
 

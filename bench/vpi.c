@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * What it costs to get the bytes of a picture into a design under Icarus Verilog: from
- * a tensor, against the ways that Verilog has. Each way ends with each word of 64 bits in
- * a register of bench/vpi.v.
+ * The costs of reading the bytes of a picture into a design under Icarus Verilog: from a
+ * tensor, compared with Verilog's own ways. Each way ends with each word of 64 bits in a
+ * register of bench/vpi.v.
  *
  *	bench/vpi MODULES	where dlbuf.vpi is; iverilog and vvp are on the path
  *
- * The time is that from handing a tensor to the test bench until it is handed back, less
- * what that costs for nothing. "without loop": less the loop that reads each word too. Files are in the page cache. A file of hexadecimal digits
- * must be written before, which is not counted.
+ * The time is from handing a tensor to the test bench until it is handed back, less the time of
+ * the same without reading. "without loop": less the loop that reads each word too. Files are in
+ * the page cache. A file of hexadecimal digits must be written before, which is not counted.
  */
 #include <stdio.h>
 
@@ -125,7 +125,7 @@ static uint64_t once(struct dlbuf_device *sim, int fd, const DLTensor *layout,
 	return start;
 }
 
-/* How much faster a way is than another one, without the loop that both have. */
+/* The speed of a way relative to another one, without the loop that both share. */
 static double speed(const uint64_t *cost, size_t other, size_t way)
 {
 	return ((double)cost[other] - cost[MEMORY]) / ((double)cost[way] - cost[MEMORY]);

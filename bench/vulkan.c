@@ -166,7 +166,7 @@ static int fence_of_work(void)
 
 /* ---- the ways */
 
-/* As a program does that knows what the kernel and Vulkan want of it. */
+/* As a program that knows the rules of the kernel and of Vulkan does it. */
 static void by_hand(void)
 {
 	struct dma_buf_import_sync_file in = { .flags = DMA_BUF_SYNC_WRITE };

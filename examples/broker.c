@@ -2,15 +2,15 @@
 /*
  * One program has the camera, any number of others look at its frames. The broker
  * owns the buffers and sends each consumer the newest frame, with a lease: a slow
- * consumer misses frames, and delays nobody. Consumers come and go; the kernel ends
- * the leases of one that dies, so the camera loses no buffer.
+ * consumer misses frames, and delays nobody. Consumers may start and end at any
+ * time; the kernel ends the leases of one that dies, so the camera loses no buffer.
  *
  *	cc broker.c $(pkg-config --cflags --libs dlbuf)
  *	./a.out /run/camera.sock /dev/video0	the broker of a camera
  *	./a.out /run/camera.sock		the broker of generated pictures
  *	./a.out -c /run/camera.sock		a consumer
  *
- * A consumer that keeps its frame for ever keeps one buffer. Nobody can take the
+ * A consumer that never deletes its frame keeps one buffer. Nobody can take the
  * buffer back as long as that process lives, so the broker keeps some for the camera.
  * The permissions of the socket decide who may consume; a consumer can also write to
  * the buffers, because a camera's fds can be written.
@@ -84,7 +84,7 @@ static void pool_back(void *in_use)
 	*(bool *)in_use = false;
 }
 
-/* A grey picture in the next buffer, unless a consumer still has that one. */
+/* Draws a grey picture into the next buffer, unless a consumer still has that buffer. */
 static bool generate(struct dlbuf_frame *frame)
 {
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
@@ -127,11 +127,11 @@ static bool next_frame(struct dlbuf_frame *frame)
 
 /* ---------------------------------------------------------------- the broker */
 
-/* A buffer that the source has given us. */
+/* A buffer from the source. */
 struct picture {
 	struct dlbuf_frame frame;
 	uint64_t number;
-	unsigned int users;	/* consumers; also the broker, for the newest */
+	unsigned int users;	/* number of consumers, and the broker for the newest */
 };
 
 struct consumer {
@@ -215,7 +215,7 @@ static void serve(struct consumer *c)
 	frame = newest->frame;
 	frame.release = give_back;
 	frame.release_data = c;
-	/* One message is on its way at most, so the socket is never full. */
+	/* At most one message is in transit, so the socket is never full. */
 	ret = dlbuf_send_frame(c->sock, &frame, &opts);
 	if (ret) {
 		if (ret != -EPIPE)

@@ -23,7 +23,7 @@
 struct buffer {
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 	sem_t is_free;
-	/* The frame's own, which lets go of the tensors. */
+	/* The frame's own release, which drops the shares of the tensors. */
 	void (*release)(void *data);
 	void *data;
 };
@@ -54,7 +54,7 @@ static void draw(struct buffer *b, int number)
 		errx(1, "%s", dlbuf_last_error());
 }
 
-/* Blocks while GStreamer has the buffer. A pipeline that has failed keeps it for ever. */
+/* Blocks while GStreamer has the buffer. A pipeline that has failed never returns it. */
 static void wait_for(struct buffer *b, GstBus *bus)
 {
 	struct timespec limit;

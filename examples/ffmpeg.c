@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A frame that FFmpeg has in a GPU's memory as tensors: makes one, which stands
- * for what a decoder has written, fills it with grey and prints how bright it
- * is. Nothing is copied after that.
+ * A frame that FFmpeg has in a GPU's memory as tensors: makes one in place of a
+ * decoder, fills it with grey and prints how bright it is. Nothing is copied
+ * after that.
  *
  *	cc ffmpeg.c $(pkg-config --cflags --libs dlbuf libavutil) &&
  *	./a.out vaapi /dev/dri/renderD128
@@ -24,7 +24,7 @@ static double mean(const DLTensor *t)
 	return (double)sum / (t->shape[0] * t->shape[1]);
 }
 
-/* What a decoder would do. */
+/* This part is the decoder's work. */
 static AVFrame *decode(const char *api, const char *node)
 {
 	AVBufferRef *device = NULL, *pool = NULL;

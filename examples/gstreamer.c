@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * A pipeline's frames as tensors: prints how bright they are. Nothing is
- * copied, and each buffer goes back to the camera when its tensor is gone.
+ * copied, and the camera gets each buffer back when its tensor is deleted.
  *
  *	cc gstreamer.c $(pkg-config --cflags --libs dlbuf gstreamer-app-1.0 gstreamer-video-1.0 gstreamer-allocators-1.0)
  *	./a.out 'v4l2src io-mode=dmabuf num-buffers=10 ! video/x-raw,format=NV12 ! appsink name=sink'
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
 	    dlbuf_gstreamer_device_caps(cpu, DLBUF_DEVICE_FORMAT_DIRECT, &caps))
 		errx(1, "%s", dlbuf_last_error());
 	gst_app_sink_set_caps(GST_APP_SINK(sink), caps);
-	/* Else its queue takes all of the camera's buffers while we look at one. */
+	/* Otherwise its queue takes all of the camera's buffers while we use one. */
 	gst_app_sink_set_max_buffers(GST_APP_SINK(sink), 2);
 	gst_caps_unref(caps);
 	gst_element_set_state(pipeline, GST_STATE_PLAYING);

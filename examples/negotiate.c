@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * A producer and several devices agree on a frame before there is memory: on a
- * modifier, then on the pitch. One lease then tells when all devices are done.
+ * modifier, then on the pitch. One lease then reports when all devices are done.
  *
  *	cc negotiate.c $(pkg-config --cflags --libs dlbuf) && ./a.out
  */
@@ -14,7 +14,7 @@
 
 #define MAX_MODIFIERS 64
 
-/* What the producer can write; a real one reports its own list. */
+/* The modifiers that the producer can write; a real one reports its own list. */
 static const uint64_t offered[] = { 0x0100000000000001, DLBUF_MOD_LINEAR };
 
 static bool contains(const uint64_t *list, size_t n, uint64_t modifier)
@@ -73,7 +73,7 @@ static uint64_t choose(struct dlbuf_device *const devs[], size_t ndevs,
 	errx(1, "the producer writes no modifier that all devices accept");
 }
 
-/* A camera's would be VIDIOC_QBUF. May run on a thread of the library. */
+/* For a camera this would be VIDIOC_QBUF. May run on a thread of the library. */
 static void queue_again(void *data)
 {
 	printf("buffer %d is free\n", *(int *)data);
@@ -114,7 +114,7 @@ int main(void)
 	if (choose(devs, ndevs, opts.code) != DLBUF_MOD_LINEAR)
 		errx(1, "the producer allocates tiled buffers by itself");
 
-	/* The producer is asked for this pitch, and may want another one. */
+	/* Asks the producer for this pitch; it may require another one. */
 	if (dlbuf_pool_layout(devs, ndevs, &opts, &info))
 		errx(1, "%s", dlbuf_last_error());
 	printf("%zu devices, LINEAR, pitch %" PRIu64 "\n", ndevs,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * A PipeWire camera's frames as tensors: prints how bright ten of them are.
- * Nothing is copied, and each buffer is queued again when its tensor is gone.
+ * Nothing is copied, and each buffer is queued again when its tensor is deleted.
  *
  *	cc pipewire.c $(pkg-config --cflags --libs dlbuf libpipewire-0.3 libdrm)
  */

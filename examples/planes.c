@@ -25,7 +25,7 @@ static uint64_t in_ms(unsigned int ms)
 	return (uint64_t)t.tv_sec * 1000000000 + t.tv_nsec + ms * 1000000ull;
 }
 
-/* What cannot be acquired in time is polled for, beside the program's other fds. */
+/* If the tensors cannot be acquired in time, the program polls for them, beside its other fds. */
 static void acquire(DLManagedTensorVersioned **t, uint32_t n)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = in_ms(2));
@@ -90,7 +90,7 @@ int main(int argc, char **argv)
 			close(fence);
 		while (n--)
 			t[n]->deleter(t[n]);
-		/* Before `i` changes, all that waits for the device has ended. */
+		/* Before `i` changes, all work of the device has ended. */
 		if (dlbuf_device_drain(dev, 0))
 			errx(1, "%s", dlbuf_last_error());
 	}

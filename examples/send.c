@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * One process has a picture, another one looks at it: what goes over the socket
- * is some hundred bytes and an fd. The first knows when the second is done with
- * it, as a camera has to before it may write there again.
+ * One process has a picture, another one looks at it: the message is some
+ * hundred bytes and an fd. The first process learns when the second has
+ * finished, as a camera must before it writes there again.
  *
  *	cc send.c $(pkg-config --cflags --libs dlbuf) && ./a.out
  */
@@ -21,7 +21,7 @@
 
 static int given_back[2];
 
-/* On a thread of the library's; a camera's would be VIDIOC_QBUF. */
+/* Runs on a thread of the library; for a camera this would be VIDIOC_QBUF. */
 static void give_back(void *data)
 {
 	(void)data;

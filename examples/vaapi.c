@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A surface of VA-API as tensors: makes one, which stands for what a decoder
- * has written, and prints how bright it is. Nothing is copied.
+ * A surface of VA-API as tensors: makes one in place of a decoder, and prints
+ * how bright it is. Nothing is copied.
  *
  *	cc vaapi.c $(pkg-config --cflags --libs dlbuf libva libva-drm) &&
  *	./a.out /dev/dri/renderD128

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * An application with its own VkDevice and its own submits, around which dlbuf only imports
- * and orders. The CPU draws frames; one queue copies each frame upside down, a queue of
- * another family, if the driver has one, writes it into a dma-buf that the CPU reads.
+ * An application with its own VkDevice and its own submits; dlbuf only imports buffers and
+ * orders the accesses. The CPU draws frames; one queue copies each frame upside down, a
+ * queue of another family, if the driver has one, writes it into a dma-buf that the CPU
+ * reads.
  *
- * A submit is what costs, so the application gets the fences and does not let dlbuf submit:
+ * A submit is expensive, so the application gets the fences and does not let dlbuf submit:
  *
  *	dlbuf_acquire_fence() -> semaphore -> own submit -> semaphore -> dlbuf_release_fence()
  *
@@ -56,7 +57,7 @@ static PFN_vkGetSemaphoreFdKHR export_semaphore;
 
 /* ---- the application's Vulkan */
 
-/* All families copy; the second one is another one if there is another. */
+/* All families can copy; the second queue is of another family if there is one. */
 static void choose_families(void)
 {
 	VkQueueFamilyProperties list[16];
@@ -178,7 +179,7 @@ static void semaphore_of(int sync_file, VkSemaphore semaphore)
 	CHECK(import_semaphore(device, &info));
 }
 
-/* Begins an access. Returns how many semaphores the submit has to wait for: 0 or 1. */
+/* Begins an access. Returns the number of semaphores that the submit must wait for: 0 or 1. */
 static uint32_t begin_access(DLManagedTensorVersioned *tensor, uint32_t access, VkSemaphore semaphore)
 {
 	int fence;
@@ -338,7 +339,7 @@ static void read_frame(struct slot *s)
 	end_access(s->in[1], s->in_done);
 }
 
-/* This access waits for that of the frame before, by a fence, and nobody blocks. */
+/* This access waits by a fence for the access of the previous frame, and no thread blocks. */
 static void write_frame(struct slot *s, DLManagedTensorVersioned *t)
 {
 	const DLTensor *out = &t->dl_tensor;

@@ -23,8 +23,9 @@ GST_DEBUG_CATEGORY_STATIC(debug);
 #define GST_CAT_DEFAULT debug
 
 /*
- * GstTensorMeta of GStreamer 1.26 or newer, by its ABI: its headers come with those of half
- * the codecs, and a plugin built with 1.22 finds it on a newer system. All NULL: it is absent.
+ * GstTensorMeta of GStreamer 1.26 or newer, by its ABI: the package of its headers depends on
+ * those of many codecs, and a plugin built with 1.22 finds it on a newer system. All NULL: it
+ * is absent.
  */
 static struct {
 	void *(*add)(GstBuffer *buffer);
@@ -47,7 +48,7 @@ static const struct {
 	{ { kDLInt, 8, 1 }, "int8", 1 },
 };
 
-/* What the properties say. */
+/* The values of the properties. */
 struct options {
 	struct dlbuf_prepare_opts opts;
 	gint rule, fit, cut, filter, channels, layout, type;
@@ -59,20 +60,22 @@ struct prepare {
 	GstBaseTransform parent;
 	struct options set;		/* the object's lock */
 	gboolean is_started;		/* likewise: set does not change */
-	/* The streaming thread's, from start() to stop(). */
+	/* Used by the streaming thread, from start() to stop(). */
 	struct options used;
 	struct dlbuf_device *dev;
-	/* By the tags of the file (0) and of the stream (1), which counts if it has_one. */
+	/*
+	 * From the tags of the file (0) and of the stream (1). The stream's counts if it has_one.
+	 */
 	enum dlbuf_orientation orientations[2];
 	gboolean has_one;
 	struct dlbuf_gstreamer_format format;
 	struct dlbuf_format_info layout;
-	struct dlbuf_frame kind;	/* of the plan: only its description is used */
+	struct dlbuf_frame kind;	/* frame of the plan: only its description is used */
 	struct dlbuf_prepare *plan;
 	struct dlbuf_prepare_info info;
 	int64_t shape[4], strides[4];
 	gsize bytes;
-	gboolean is_picture;		/* for whom it is video/x-raw, and no tensor */
+	gboolean is_picture;		/* the output is video/x-raw, and no tensor */
 };
 
 typedef struct {
@@ -83,7 +86,7 @@ typedef struct prepare DlbufPrepare;
 static GType element_get_type(void);
 G_DEFINE_TYPE(DlbufPrepare, element, GST_TYPE_BASE_TRANSFORM)
 
-/* The library's sentence, with the names of the properties. */
+/* The library's error text, with the names of the properties. */
 static gchar *sentence(void)
 {
 	static const char *const names[][2] = {
@@ -161,7 +164,10 @@ static const GEnumValue dtypes[] = {
 	{ 0, NULL, NULL },
 };
 
-/* The place of a property in struct options; `n` is the numbers of a LIST, or a flag's bit. */
+/*
+ * The position of a property in struct options; `n` is the count of numbers of a LIST, or a
+ * flag's bit.
+ */
 enum kind { UINT, UINT64, INT, DOUBLE, LIST, FLAG, ENUM, STRING };
 #define AT(field) offsetof(struct options, field)
 static const struct property {
@@ -229,7 +235,7 @@ static const struct property {
 	  "its input", STRING, AT(tensor_id) },
 };
 
-/* "1,2,3"; one number stands for all, but in a crop. NULL: all 0. */
+/* "1,2,3"; one number is used for all, except in a crop. NULL: all 0. */
 static gboolean parse(const char *text, double *numbers, guint n)
 {
 	double parsed[4] = { 0 };
@@ -349,7 +355,7 @@ struct lists {
 	GValue raw, bayer, drm;
 };
 
-/* Does the library prepare a square of it? The check is the plan's own. */
+/* Whether the library can prepare a square of this format. The check is that of a plan. */
 static int plans(uint32_t code, enum dlbuf_code_space space, const struct dlbuf_prepare_opts *opts)
 {
 	struct dlbuf_frame frame = { .size = sizeof(frame), .width = 16, .height = 16,
@@ -424,7 +430,7 @@ static void append(GstCaps *caps, const char *name, const char *memory, const ch
 
 /*
  * Linear pictures. Caps of memory:DMABuf without a modifier, as before GStreamer 1.24, are not
- * among them: nobody says how the picture is laid out.
+ * among them, because the layout of the picture is unknown.
  */
 static GstCaps *sink_caps(void)
 {
@@ -501,7 +507,7 @@ static gboolean is_same_kind(const struct dlbuf_frame *a, const struct dlbuf_fra
 		!memcmp(&a->colour, &b->colour, sizeof(a->colour));
 }
 
-/* A plan for such frames, unless it is there; shape and bytes of its tensor. */
+/* Makes a plan for such frames, unless it exists, and the shape and size of its tensor. */
 static int make_plan(DlbufPrepare *self, const struct dlbuf_frame *frame)
 {
 	const struct options *o = &self->used;
@@ -588,7 +594,7 @@ static void describe_picture(const DlbufPrepare *self, GstStructure *s)
 	gchar *colour;
 	gint n, d;
 
-	/* The other rules keep the aspect, but for the rounding. */
+	/* The other rules keep the aspect, except for rounding. */
 	if (o->rule == DLBUF_SIZE_SCALED || (o->rule == DLBUF_SIZE_EXACT && !o->fit))
 		aspect *= i->crop_width / i->crop_height * (i->turn % 2 ? w / h : h / w);
 	gst_util_double_to_fraction(i->turn % 2 ? 1 / aspect : aspect, &n, &d);
@@ -605,7 +611,7 @@ static void describe_picture(const DlbufPrepare *self, GstStructure *s)
 	g_free(colour);
 }
 
-/* The caps say all that is known, so that the next element adds nothing that is not true. */
+/* The caps have all known values, so that the next element adds no wrong ones. */
 static GstCaps *fixate_caps(GstBaseTransform *trans, GstPadDirection direction, GstCaps *caps,
 			    GstCaps *other)
 {
@@ -635,7 +641,7 @@ static GstCaps *fixate_caps(GstBaseTransform *trans, GstPadDirection direction, 
 			gst_structure_set(s, "framerate", GST_TYPE_FRACTION, 0, 1, NULL);
 	}
 	g_free(dimensions);
-	/* In the next element's order, which `other` does not have behind a capsfilter. */
+	/* In the next element's order; after a capsfilter `other` does not have that order. */
 	peer = gst_pad_peer_query_caps(trans->srcpad, NULL);
 	if (gst_caps_is_any(peer))
 		result = gst_caps_copy_nth(all, 0);
@@ -671,7 +677,7 @@ static gboolean set_caps(GstBaseTransform *trans, GstCaps *in, GstCaps *out)
 	int64_t step;
 	int i;
 
-	/* Imports of the old buffers, which keep their memory. */
+	/* Drops imports of the old buffers, which keep their memory. */
 	dlbuf_device_trim(self->dev, 0);
 	if (plan_of_caps(self, in)) {
 		FAIL(self, STREAM, FORMAT);
@@ -690,7 +696,8 @@ static gboolean set_caps(GstBaseTransform *trans, GstCaps *in, GstCaps *out)
 
 /*
  * The tag image-orientation, which comes after the caps. The output is upright, and its tag
- * says so. A plan for it, and caps of another size, are made when the next picture comes.
+ * is rotate-0. A plan for it, and caps of another size, are made when the next picture
+ * comes.
  */
 static gboolean sink_event(GstBaseTransform *trans, GstEvent *event)
 {
@@ -729,7 +736,7 @@ static gboolean propose_allocation(GstBaseTransform *trans, GstQuery *decided, G
 	return !dlbuf_gstreamer_allocation(query);
 }
 
-/* Buffers of the tensor's size, which come back. */
+/* A pool of buffers of the tensor's size. */
 static gboolean decide_allocation(GstBaseTransform *trans, GstQuery *query)
 {
 	DlbufPrepare *self = (DlbufPrepare *)trans;
@@ -767,7 +774,7 @@ static void nothing(DLManagedTensorVersioned *self)
 {
 }
 
-/* A tensor of memory that others own, for one call. strides may be NULL. */
+/* A tensor of borrowed memory, for one call. strides may be NULL. */
 static DLManagedTensorVersioned wrap(void *data, DLDataType dtype, int ndim, int64_t *shape,
 				     int64_t *strides)
 {
@@ -800,7 +807,7 @@ static int prepare_frame(DlbufPrepare *self, GstBuffer *in, DLManagedTensorVersi
 	return ret;
 }
 
-/* GStreamer's own mapping would only complain of such a buffer. */
+/* GStreamer's own mapping would only log a warning about such a buffer. */
 static int check_meta(const DlbufPrepare *self, GstBuffer *in)
 {
 	const GstVideoMeta *meta = gst_buffer_get_video_meta(in);
@@ -890,7 +897,9 @@ static int prepare_planes(DlbufPrepare *self, GstBuffer *in, DLManagedTensorVers
 	return ret;
 }
 
-/* The place of the picture, so that elements can map places of the tensor back to it. */
+/*
+ * Adds the position of the picture, so that elements can map positions in the tensor back to it.
+ */
 static void add_transform(const DlbufPrepare *self, GstBuffer *out)
 {
 	GstCustomMeta *meta = gst_buffer_add_custom_meta(out, TRANSFORM_META);
@@ -933,7 +942,7 @@ static GstFlowReturn transform(GstBaseTransform *trans, GstBuffer *in, GstBuffer
 	GstMapInfo map;
 	int ret;
 
-	/* A frame that the camera has lost. */
+	/* An empty buffer: the camera has lost a frame. */
 	if (!gst_buffer_get_size(in))
 		return GST_BASE_TRANSFORM_FLOW_DROPPED;
 	if (!gst_buffer_map(out, &map, GST_MAP_WRITE)) {
@@ -961,8 +970,9 @@ static GstFlowReturn transform(GstBaseTransform *trans, GstBuffer *in, GstBuffer
 /* ---------------------------------------------------------------- the element */
 
 /*
- * Refuses what the library would not see, texts that are no numbers and values that it ignores,
- * and what it refuses for any picture. Whether a crop fits depends on the picture.
+ * Refuses values that the library would not notice (texts that are no numbers, and values that
+ * it ignores), and values that it refuses for every picture. Whether a crop fits depends on the
+ * picture.
  */
 static int check_properties(DlbufPrepare *self)
 {

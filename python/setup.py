@@ -44,7 +44,7 @@ def version():
 
 
 def copy_library(folder):
-    """What of the tree an extension is built from, and its licence."""
+    """The files of the tree that an extension is built from, and its licence."""
     patterns = ["Kconfig", "LICENSE", "include/dlbuf/*.h",
                 "include/dlbuf/interop/shared.h",
                 "include/dlbuf/interop/v4l2.h", "lib/stubs",
@@ -99,7 +99,7 @@ def documentation(stub):
 
 
 class BuildExt(build_ext):
-    """Configures the library: everything on, but what lacks its headers."""
+    """Configures the library: everything on, except parts without their headers."""
 
     def finalize_options(self):
         """Never takes the extension of an earlier build, which may be of the

@@ -19,7 +19,7 @@ static int open_heap(const char *heap, int *fd)
 {
 	char path[64 + sizeof(NODES)];
 
-	/* A name that begins with a dot could be another folder. */
+	/* A name that begins with a dot may be another folder. */
 	if (heap[0] == '.' || strchr(heap, '/') || strlen(heap) > 63)
 		return fail(-EINVAL, "'%s' cannot be the name of a dma-heap", heap);
 	snprintf(path, sizeof(path), NODES "/%s", heap);

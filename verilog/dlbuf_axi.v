@@ -6,10 +6,10 @@
 //
 // A burst that AXI forbids is answered with SLVERR, and nothing is written. If a beat is
 // outside the tensor, it and the beats after it are answered with SLVERR, and are not
-// written. A sentence on the standard output has the reason.
+// written. A line on the standard output has the reason.
 //
 // `tensor` is the handle of a tensor that the test bench has acquired. An access that it is
-// not acquired for ends the simulation. So does an x where it counts at a clock edge: in
+// not acquired for ends the simulation. So does an x in a signal that is used at a clock edge: in
 // aresetn, and without reset in a valid or a ready, with a valid in an address, a burst's
 // kind, WLAST and WSTRB, and in bytes that are written.
 `include "dlbuf.vh"
@@ -108,7 +108,7 @@ module dlbuf_axi #(
 		end
 	endfunction
 
-	// A bus word: where it begins, and how much of it the tensor has.
+	// A bus word: its begin, and the number of its bytes in the tensor.
 	function [63:0] word_of(input [63:0] addr);
 		word_of = addr & ~(64'd0 + BYTES - 1);
 	endfunction

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // dlbuf for Verilator, by DPI-C: compile it with dpi.c and sim.c. Use the macros of dlbuf.vh.
 // After a failure the simulation ends like $fatal, with the file and line of the call and
-// the library's sentence: for these the functions are `context`. See dlbuf-verilog(7).
+// the library's error text: for file and line the functions are `context`. See dlbuf-verilog(7).
 /* verilator lint_off DECLFILENAME */
 package dlbuf_pkg;
 	typedef bit [1023:0] vector_t;

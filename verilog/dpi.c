@@ -46,7 +46,7 @@ void dlbuf_dpi_store(int h, long long offset, const svOpenArrayHandle memory,
 }
 #endif
 
-/* Ends the simulation like $fatal, with the place of the call. */
+/* Ends the simulation like $fatal, with the file and line of the call. */
 static void failed(const char *what)
 {
 	const char *file = "?";
@@ -192,7 +192,7 @@ int dlbuf_dpi_write(int h, long long offset, long long n, int bits,
 	return put_bytes(h, offset, n, bits, data, strobe);
 }
 
-/* Where the bytes of an array of bytes are; NULL: not in one piece. */
+/* The address of an array of bytes; NULL: the bytes are not in one piece. */
 static uint8_t *piece(const svOpenArrayHandle memory, long long first,
 		      long long words)
 {

@@ -18,7 +18,7 @@ struct sim_tensor {
 	struct sim_tensor *next;
 	int handle;		/* 0: it has arrived and is not open */
 	DLManagedTensorVersioned *dl;
-	int done;		/* the host's event; -1: handed back */
+	int done;		/* the host's event; -1: returned */
 	uint32_t access;	/* that the host has acquired */
 	uint32_t acquired;
 	uint8_t *first;		/* byte with the lowest address */
@@ -35,7 +35,7 @@ static struct {
 	bool over;		/* the host has closed an inherited socket */
 	int last;		/* handle */
 	struct sim_tensor *tensors;	/* in the order of their arrival */
-	volatile sig_atomic_t signal;	/* that came while a call waited, or 0 */
+	volatile sig_atomic_t signal;	/* signal during a call that waited, or 0 */
 	char error[1024];
 } sim = { NULL, "", -1, false, false, 0, NULL, 0, "" };
 
@@ -63,8 +63,9 @@ static int library_failed(void)
 
 /*
  * Signals that end a program. If the simulator has a handler for one, as vvp has, the
- * handler notes it and returns: a call that waits would go on. So a wait has a handler of
- * its own, which ends the simulation. Vvp's must not run then: it would end with status 0.
+ * handler notes it and returns, and a call that waits would continue. So a wait has a
+ * handler of its own, which ends the simulation. vvp's handler must not run then,
+ * because vvp would end with status 0.
  */
 static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 #define NSIGNALS (sizeof(signals) / sizeof(signals[0]))
@@ -95,7 +96,7 @@ static void wait_begin(void)
 	}
 }
 
-/* A signal that came when the wait was over is the simulator's. */
+/* A signal after the wait is left to the simulator. */
 static void wait_end(bool over)
 {
 	for (size_t i = 0; i < NSIGNALS; i++)
@@ -105,7 +106,7 @@ static void wait_end(bool over)
 		raise(sim.signal);
 }
 
-/* A wait looks for signals ten times a second. */
+/* A wait checks for signals ten times a second. */
 static uint64_t soon(void)
 {
 	struct timespec now;
@@ -197,7 +198,7 @@ static int attach(bool wait)
 	return connect_host(wait);
 }
 
-/* Tensors that nobody has opened end with the program: its successor's are others. */
+/* Tensors that were not opened are dropped with the program: the next program sends its own. */
 static void detach(void)
 {
 	struct sim_tensor *t, **p = &sim.tensors;
@@ -375,7 +376,7 @@ int sim_acquire(int handle, uint32_t access, bool wait)
 	return 1;
 }
 
-/* An end that is closed with its byte unread is a simulation that died. */
+/* If an end is closed with its byte unread, the simulation has died. */
 static int release(struct sim_tensor *t)
 {
 	int ret = t->acquired ? dlbuf_release(t->dl, NULL, NULL) : 0;
@@ -511,7 +512,7 @@ int sim_put(int handle, int64_t index, uint64_t value)
 	uint8_t *at;
 	int ret = element(handle, DLBUF_WRITE, index, &at, &item);
 
-	/* Signed or unsigned: -1 and 255 are a byte, 256 is not. */
+	/* A value may be signed or unsigned: -1 and 255 fit a byte, 256 does not. */
 	bits = ret ? 64 : 8 * item;
 	if (bits < 64 && value >> bits && ~value >> (bits - 1))
 		return sim_fail("0x%llx does not fit an element of %llu bits",

@@ -3,7 +3,7 @@
  * The functions of a test bench, the same for all simulators. Icarus Verilog calls them
  * by vpi.c, Verilator by dpi.c. A simulation has one thread and one connection.
  *
- * Functions return a negative number after a failure, and sim_error() has the sentence.
+ * Functions return a negative number after a failure, and sim_error() has the error text.
  * The front end ends the simulation after a failure. A handle is a positive number that is never
  * used again.
  */
@@ -19,7 +19,7 @@ extern "C" {
 
 const char *sim_error(void);
 
-/* Sets the sentence, and returns SIM_FAILED. */
+/* Sets the error text, and returns SIM_FAILED. */
 int sim_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 #define SIM_FAILED -2
 
@@ -32,22 +32,22 @@ int sim_attach(const char *name);
 /*
  * Gives the handle of the next tensor of that name. 0: the host has closed the device.
  * Tensors of it that are not open are dropped then, and the next call is for the next
- * host, unless the socket is inherited. With `wait` simulated time stands still until there is
- * one or the other, also while no host has the device; a signal for which the simulator has a
- * handler ends the wait, as a failure. Without it -1: there is none yet.
+ * host, unless the socket is inherited. With `wait` the call waits for either, also while no
+ * host has the device, and simulated time does not advance; a signal for which the simulator
+ * has a handler ends the wait, as a failure. Without `wait` -1: there is no tensor yet.
  */
 int sim_open(const char *name, bool wait);
 
 /*
- * Begins an access: waits for fences of other devices. 1; without `wait` also 0: they have
- * not signalled.
+ * Begins an access: waits for fences of other devices. Returns 1; without `wait` also 0:
+ * fences have not signalled.
  */
 int sim_acquire(int handle, uint32_t access, bool wait);
 
-/* Ends the access and hands the bytes back to the host: the tensor has no further one. */
+/* Ends the access and returns the tensor to the host. The tensor cannot be acquired again. */
 int sim_release(int handle);
 
-/* Releases the tensor if need be. The handle is invalid afterwards. */
+/* Releases the tensor if it is acquired. The handle is invalid afterwards. */
 int sim_close(int handle);
 
 enum sim_query {
@@ -57,7 +57,7 @@ enum sim_query {
 /* `dim` is for SIM_SHAPE and SIM_STRIDE. Strides are in elements. */
 int sim_query(int handle, enum sim_query what, int64_t dim, int64_t *value);
 
-/* Element number `index` in row-major order, whatever the strides are. */
+/* Element number `index` in row-major order, with any strides. */
 int sim_get(int handle, int64_t index, uint64_t *value);
 /* A negative value is sign-extended. Bits above the element's fail. */
 int sim_put(int handle, int64_t index, uint64_t value);

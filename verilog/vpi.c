@@ -110,7 +110,7 @@ static int put_vector(vpiHandle to, int bits, const uint8_t *from, uint64_t byte
 	return 0;
 }
 
-/* Which bytes are written: a bit for each. There are none above the vector. */
+/* The mask of written bytes: a bit for each. Bytes above the vector are not written. */
 static int get_strobe(vpiHandle from, uint32_t enabled[], uint64_t bytes)
 {
 	s_vpi_value v = { .format = vpiVectorVal };
@@ -265,7 +265,7 @@ static int burst(struct call *c, bool load)
 	if (vpi_get(vpiType, memory) != vpiMemory)
 		return sim_fail("the third argument is not a memory");
 	word = word_of(memory, first);
-	/* There is a place for no words behind the last. */
+	/* With 0 words the first word may be the one after the last. */
 	if (!word && !words)
 		word = word_of(memory, first - 1);
 	if (!word)

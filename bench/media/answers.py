@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""From a camera's frame to the answer of ONNX Runtime: dlbuf, and what people write with OpenCV.
+"""From a camera's frame to the answer of ONNX Runtime: dlbuf, and the usual code with OpenCV.
 
     answers.py [NODE]
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * gstreamer: what it costs a program that has a camera's frames from GStreamer
- * to have each as tensors. Run by bench/media/run.
+ * gstreamer: the cost of tensors for each frame, to a program that gets a
+ * camera's frames from GStreamer. Run by bench/media/run.
  *
  *	gstreamer [WIDTHxHEIGHT [FRAMES]]
  *
- * Counted is this process's CPU time from one buffer at the sink to the next,
- * all of its threads.
+ * Counts this process's CPU time from one buffer at the sink to the next, of
+ * all its threads.
  */
 #include <stdbool.h>
 #include <string.h>

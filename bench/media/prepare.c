@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * prepare: what a model's input costs of a decoded frame in memory: dlbuf's, and that of the
- * libraries that programs in C and C++ take: libyuv with a loop to floats, zimg, OpenCV.
- * bench/media/prepare.py has what people write in Python, for the same cases.
+ * prepare: the cost of making a model's input from a decoded frame in memory, by dlbuf and
+ * by the libraries that programs in C and C++ use: libyuv with a loop to floats, zimg,
+ * OpenCV. bench/media/prepare.py has the usual code in Python, for the same cases.
  *
  *	prepare time [CASE...]		nanoseconds of the CPU, the best of many
  *	prepare count [CASE...]		instructions, under qemu-user with bench/media/counter.c
@@ -128,7 +128,7 @@ static DLManagedTensorVersioned tensor(void *data, int64_t *shape, int ndim, int
 	};
 }
 
-/* A smooth picture, of which each library's result is about the same. */
+/* A smooth picture, for which the libraries' results are about equal. */
 static void fill(void *plane, int width, int height, int values, int scale, int bytes)
 {
 	for (int i = 0; i < width * height * values; i++) {
@@ -182,7 +182,7 @@ static void make(struct work *w)
 	if (w->crops == TILES && dlbuf_prepare_tiles(plan, 0, 0, 0, 0, crops, n, &n))
 		errx(1, "%s: %s", w->name, dlbuf_last_error());
 	for (uint32_t i = 0; i < n; i++) {
-		/* Boxes of 80 to 204 x 120 to 244, even, as libyuv's chroma wants them. */
+		/* Boxes of 80 to 204 x 120 to 244, even, as libyuv's chroma requires. */
 		if (w->crops > 0)
 			crops[i] = (struct dlbuf_crop){ i % 8 * 200, i / 8 * 100, 80 + i % 32 * 4,
 							120 + i * 7 % 32 * 4 };
@@ -543,8 +543,8 @@ static const struct {
 };
 
 /*
- * QEMU 7.2 computes some of AVX2 wrong, for dlbuf's kernel at 4K: values, not what is counted.
- * QEMU 10 and processors compute what the others do.
+ * QEMU 7.2 computes wrong values with AVX2 for dlbuf's kernel at 4K; the counts are right.
+ * QEMU 10 and processors compute the other libraries' values.
  */
 static bool emulated_avx2(void)
 {
@@ -555,7 +555,7 @@ static bool emulated_avx2(void)
 #endif
 }
 
-/* How far the result is from dlbuf's, of 255, on average. */
+/* The mean difference of the result from dlbuf's, in units of 1/255. */
 static double difference(const struct work *w, const void *dlbuf, size_t n)
 {
 	double sum = 0;

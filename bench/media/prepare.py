@@ -5,9 +5,9 @@
     prepare list | prepare.py count|time
 
 The cases, and what is printed, are those of bench/media/prepare.c; bench/media/count runs both.
-Each library has those that it can do by the same filter; GStreamer's bilinear, which becomes wider
-where the picture shrinks, is beside bilinear, too. A library that cannot be imported is left out,
-and a sentence says so.
+Each library runs the cases that it supports with the same filter; GStreamer's bilinear, which
+becomes wider if the picture shrinks, is compared with bilinear, too. A library that cannot be
+imported is left out, and a sentence says so.
 """
 
 import ctypes
@@ -65,7 +65,7 @@ class Case:
         return np.resize(self.grey, self.w * self.h * halves // 2).tobytes()
 
     def floats(self, rgb):
-        """What programs do with bytes."""
+        """The usual code for bytes."""
         if self.bytes:
             return rgb
         x = rgb.transpose(2, 0, 1).astype(np.float32)[None] / 255

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""What people write today to have a camera's frames as arrays in Python.
+"""Today's usual code for a camera's frames as arrays in Python.
 
     today.py [WIDTHxHEIGHT [FRAMES]]
 

@@ -68,7 +68,7 @@ end
 """
 A frame whose lease comes back. A lease may fire on the library's thread, and
 Julia before 1.9 runs nothing on threads that are not its own: close() of a
-pipe's end takes its place, and the other end tells.
+pipe's end takes its place, and the other end reports it.
 """
 function lease(dev, fd)
     ends = zeros(Cint, 2)

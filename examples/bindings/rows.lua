@@ -74,7 +74,7 @@ end
 
 -- A frame whose lease comes back. LuaJIT runs no callback on a thread that is
 -- not its own, and a lease may fire on the library's: close() of a pipe's end
--- takes its place, and the other end tells.
+-- takes its place, and the other end reports it.
 local function lease(dev, fd)
 	local ends = ffi.new("int[2]")
 	assert(ffi.C.pipe2(ends, 0x80000) == 0)		-- O_CLOEXEC

@@ -6,8 +6,8 @@
     python3 examples/cocotb/threshold.py [NODE]
 
 cocotb runs Python inside the simulator (Icarus Verilog here). So the frame is imported
-there, and the result is a tensor of a new dma-buf, for any other device. Nothing is
-copied but what goes through the design's wires.
+there, and the result is a tensor of a new dma-buf, for any other device. Only the
+bytes on the design's wires are copied.
 """
 
 import os

@@ -15,7 +15,7 @@ import numpy as np
 
 
 def edges_of(y: np.ndarray) -> np.ndarray:
-    """What the core computes: |gx| + |gy| of 3x3 Sobel, at most 255."""
+    """The core's result: |gx| + |gy| of 3x3 Sobel, at most 255."""
     p = y.astype(np.int32)
     gx = (p[:-2, 2:] + 2 * p[1:-1, 2:] + p[2:, 2:]
           - p[:-2, :-2] - 2 * p[1:-1, :-2] - p[2:, :-2])

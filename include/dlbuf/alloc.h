@@ -33,9 +33,9 @@ struct dlbuf_alloc_opts {
 	size_t size;
 	/*
 	 * The exporter: "udmabuf", "udmabuf:2M" (2 MiB pages), "heap:system" or
-	 * another dma-heap. With devices also "device": memory of the first
-	 * device that can allocate, which the others import. With V4L2 nodes also "v4l2":
-	 * memory of the first node's driver (VIDIOC_EXPBUF).
+	 * another dma-heap. With devices also "device": the first device that can
+	 * allocate makes the memory, and the others import it. With V4L2 nodes also
+	 * "v4l2": the first node's driver makes the memory (VIDIOC_EXPBUF).
 	 *
 	 * NULL tries exporters in this order, until every party imports the
 	 * buffer without a copy:
@@ -43,28 +43,28 @@ struct dlbuf_alloc_opts {
 	 *   - the one that a device prefers (Hexagon: "heap:system")
 	 *   - "udmabuf": devices that can only register host memory reach its pages, too
 	 *   - "heap:system", then the other dma-heaps by name, if the CPU can map
-	 *     their memory. Nodes without an IOMMU need one of physically
+	 *     their memory. Nodes without an IOMMU need a heap of physically
 	 *     contiguous memory (CMA)
 	 *   - "v4l2" and "device"
 	 * Exporters that a party of the call has refused before, in this process,
 	 * are tried last. So a later call for the same parties begins with the
-	 * exporter that was chosen before. A refusal is forgotten when the party
-	 * accepts that exporter, and only determines the order.
+	 * exporter that was chosen before. A refusal changes only this order,
+	 * and is forgotten when the party accepts that exporter.
 	 */
 	const char *exporter;
 	const char *name;	/* for the kernel's lists, 31 bytes; NULL: none */
 	uint32_t flags;		/* none yet */
 	/*
-	 * V4L2 nodes that shall import the buffer, too: fds of opened nodes,
-	 * borrowed. The queue is that of captures, or of outputs if the node
-	 * captures nothing. The node's current format determines the least size
-	 * of the buffer: set it before.
+	 * V4L2 nodes that must import the buffer, too: fds of opened nodes,
+	 * borrowed. The buffer is for the node's capture queue, or for its
+	 * output queue if the node does not capture. The node's current format
+	 * determines the least size of the buffer: set it before.
 	 *
 	 * Each buffer is tried for real: VIDIOC_REQBUFS of one buffer of
 	 * V4L2_MEMORY_DMABUF, VIDIOC_QBUF, VIDIOC_REQBUFS of 0. The node is then
-	 * as before, and no frame is captured. A node that has buffers, because
-	 * it streams or the application or another program has requested them, is
-	 * not touched: the call returns -EBUSY.
+	 * as before, and no frame is captured. A node has buffers if it streams,
+	 * or if a program has requested them. Such a node is left as it is, and
+	 * the call returns -EBUSY.
 	 */
 	size_t nv4l2;
 	const int *v4l2;
@@ -90,27 +90,27 @@ struct dlbuf_alloc_opts {
  * imported the dma-buf in between. With the exporter "device" (CUDA, HIP, Level Zero) the
  * memory belongs to the first device, which does not import it; the other devices do.
  * Usually the CPU cannot map it. It is freed when nobody else holds the dma-buf: no fd,
- * mapping or import, in any process. Drivers give freed memory out again together with its
- * dma-buf, and whoever holds that would see the next owner's bytes. Until then a thread of
- * the library looks four times a second (/proc/self/fdinfo, without which the exporter
- * refuses), more rarely with more than 32 such dma-bufs. If that thread cannot be started,
- * because the last tensor was deleted while the process had no free fd, the next deletion,
- * dlbuf_device_trim(), drain() or close() looks. The library knows how many users there are
- * without others from the device's allocations so far: the first one of a device should not
- * run beside a fork() of another thread.
- * May block while drivers allocate and map.
+ * mapping or import, in any process. The reason: drivers allocate freed memory again
+ * together with its dma-buf, so a holder of the dma-buf would see the next owner's bytes.
+ * Until then a thread of the library checks /proc/self/fdinfo four times a second, more
+ * rarely with more than 32 such dma-bufs. Without that file the exporter refuses. If the
+ * thread cannot be started, because the last tensor was deleted while the process had no
+ * free fd, the next deletion, dlbuf_device_trim(), drain() or close() checks. The library
+ * learns from a device's first allocation how many users a dma-buf has when nobody else
+ * holds it: do not fork() in another thread during that call. May block while drivers
+ * allocate and map.
  * -EINVAL      no device, bad layout or opts, no such exporter
  * -ENOSYS      the exporter, or V4L2 nodes, are not built into this library
  * -ENODEV      the exporter is absent; the error text names its device node
  * -EACCES      the process may not open the exporter's node
  * -EBUSY       a V4L2 node has buffers, see opts
  * -EBADF, -ENOTTY  an fd of opts->v4l2 is not open, or not a V4L2 node
- * -EOPNOTSUPP, -EIO  an exporter is present and failed or makes too small buffers,
- *              or a party refused its buffer
+ * -EOPNOTSUPP, -EIO  an exporter is present and failed, or makes buffers that are
+ *              too small, or a party refused its buffer
  * and the errors of dlbuf_layout_extent() and dlbuf_import(). If every exporter
  * fails, the error text names each with the party and the reason, as far as it has
- * room; opts->report gets all of it. The error is that of the first exporter that
- * is present.
+ * room; opts->report gets all reasons. The error is that of the first exporter
+ * that is present.
  */
 DLBUF_API int dlbuf_alloc(struct dlbuf_device *const devs[], size_t ndevs,
 			  const DLTensor *layout,

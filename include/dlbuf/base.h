@@ -5,9 +5,9 @@
  *
  * Errors. A function returns 0 or a negative errno. It writes its results
  * through its last arguments, and only on success. Its comment lists its codes.
- * Not in every list: -ENOMEM, -EMFILE and -ENFILE of a function that makes
- * something, -ENOSYS of one that was left out of this library, and -ESTALE.
- * Each code has one meaning:
+ * These codes are not in every list: -ENOMEM, -EMFILE and -ENFILE of a function
+ * that makes an object, -ENOSYS of a function that was left out of this
+ * library, and -ESTALE. Each code has one meaning:
  *
  *   -EINVAL      an argument is wrong and can never be right
  *   -EBADF       an fd is not open, or should be a dma-buf, a memfd or a syncobj
@@ -16,12 +16,12 @@
  *   -EACCES      the access is not allowed: the fd was not opened for it, the owner
  *                of the tensor or frame excludes it, or the process may not open
  *                the device node
- *   -EBUSY       the object is in use, and that use excludes this one
+ *   -EBUSY       the object is in use, and that use excludes this call
  *   -ENOSYS      the feature was not built into this library
  *   -ENODEV      the driver library or the device is absent
- *   -ENOENT, -ENXIO  the same, of a camera's node, as open() tells it
+ *   -ENOENT, -ENXIO  the same for a camera's node, as open() reports it
  *   -EOPNOTSUPP  the device, driver or kernel is present and cannot do it
- *   -EPROTO      a message of a socket is of another program or version
+ *   -EPROTO      a message in a socket comes from another program or version
  *   -EPIPE       the other end of the socket is closed
  *   -ENOTCONN, -ECONNREFUSED  the socket has no other end
  *   -EPERM, -ETOOMANYREFS  the kernel lets no fds through the socket, or no more
@@ -33,13 +33,13 @@
  *   -EAGAIN      the call would block, and the caller asked it not to; or a point
  *                has no fence yet (dlbuf/syncobj.h). A temporary lack of resources
  *                (no thread can be started) is -ENOMEM
- *   -ETIME       the deadline passed before the fences signalled, or a message or
- *                a frame came
+ *   -ETIME       the deadline passed before the fences signalled, or before there
+ *                was a message or a frame
  *   -ESTALE      the object belongs to the parent process, see Fork
  *   -EIO         a driver or the kernel failed, or work ended with an error
  *   -ENOMEM      no memory is left
  *   -ENOBUFS     the kernel has no memory for a message
- *   -EMFILE, -ENFILE  no fd is left, of the process or of the machine
+ *   -EMFILE, -ENFILE  no fd is left, in the process or on the machine
  *
  * Ownership. Five words have a fixed meaning:
  *

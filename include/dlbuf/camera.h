@@ -43,29 +43,30 @@ struct dlbuf_camera;
 struct dlbuf_camera_opts {
 	size_t size;
 	/*
-	 * A format of V4L2, and pixels. 0 means what the node is set to. The
-	 * driver may change the size to one that it has.
+	 * A format code of V4L2, and the size in pixels. 0 keeps the node's
+	 * current value. The driver may change the size to one that it
+	 * supports.
 	 */
 	uint32_t code, width, height;
 	/* 1 to 32 (VIDEO_MAX_FRAME); 0 means 4. The driver may change the number. */
 	uint32_t buffers;
 	uint32_t flags;		/* DLBUF_CAMERA_... */
 	/*
-	 * Frames per second; 0 leaves the rate alone. The driver sets the nearest
-	 * rate that it has.
+	 * Frames per second; 0 keeps the rate. The driver sets the nearest rate
+	 * that it supports.
 	 */
 	double rate;
 	/*
-	 * Allocator of the buffers. NULL: the driver, and they are exported
-	 * (VIDIOC_EXPBUF). Otherwise an exporter as in dlbuf_alloc_opts, and the driver
-	 * imports them (V4L2_MEMORY_DMABUF).
+	 * Allocator of the buffers. NULL: the driver allocates the buffers and exports
+	 * them (VIDIOC_EXPBUF). Otherwise an exporter as in dlbuf_alloc_opts allocates
+	 * them, and the driver imports them (V4L2_MEMORY_DMABUF).
 	 */
 	const char *exporter;
 };
 
 /*
  * Only opens the node, for dlbuf_camera_get_info(). This is possible while another
- * program captures. Nothing is set, and there are no frames.
+ * program captures. The call sets nothing, and the camera gives no frames.
  */
 #define DLBUF_CAMERA_PROBE	(1u << 0)
 
@@ -80,11 +81,11 @@ struct dlbuf_camera_opts {
  * -EACCES      the process may not open the node
  * -ENOTTY      the node is no V4L2 device
  * -EBUSY       another program, or another camera of this one, uses the node
- * -EOPNOTSUPP  - the node does not capture video, or has no buffers to share
- *              - the camera does not have the format; the error text lists those
- *                that it has
- *              - its driver does not export or import dma-bufs, or does not let
- *                the rate be set
+ * -EOPNOTSUPP  - the node does not capture video, or cannot share its buffers
+ *              - the camera does not have the format; the error text lists the
+ *                formats that it has
+ *              - its driver does not export or import dma-bufs, or cannot set
+ *                the rate
  * -EINVAL      bad opts, more than 32 buffers, no such exporter
  * -EIO         the driver failed
  * and, with an exporter, the errors of dlbuf_alloc_fd(). The error text has the
@@ -99,32 +100,34 @@ struct dlbuf_camera_info {
 	char driver[32];	/* "uvcvideo" */
 	char card[64];		/* "Integrated Camera" */
 	char bus[64];		/* "usb-0000:00:14.0-8" */
-	/* As the driver has set them; 0 with DLBUF_CAMERA_PROBE. */
+	/* The values that the driver has set; 0 with DLBUF_CAMERA_PROBE. */
 	uint32_t code, width, height;
 	uint32_t buffers;
 	uint32_t nfds;		/* dma-bufs per buffer */
-	/* Frames whose lease has not fired: of tensors, and of receivers of messages. */
+	/*
+	 * Frames whose lease has not fired: tensors or receivers of messages hold them.
+	 */
 	uint32_t held;
 	/*
 	 * The fd of the node, peeked, for poll(). POLLIN means that there is a
 	 * frame, POLLERR that dlbuf_camera_frame() will return an error. It can also
-	 * be used for ioctls: controls, the list of formats. After
-	 * dlbuf_camera_stop() it is another file, which is always readable. It is
-	 * open until dlbuf_camera_close().
+	 * be used for ioctls: controls, the list of formats. dlbuf_camera_stop()
+	 * replaces the file behind the fd by one that is always readable. The fd
+	 * is open until dlbuf_camera_close().
 	 */
 	int fd;
-	double rate;		/* frames per second; 0: the driver does not say */
+	double rate;		/* frames per second; 0: the driver does not report it */
 };
 
 /*
- * Describes the camera, also when it is stopped.
+ * Describes the camera, also after dlbuf_camera_stop().
  * -EINVAL  NULL, or size not set
  */
 DLBUF_API int dlbuf_camera_get_info(struct dlbuf_camera *cam,
 				    struct dlbuf_camera_info *info);
 
 /*
- * Describes a buffer as a frame without a lease, whose pixels are undefined. Use it
+ * Describes a buffer as a frame without a lease. Its pixels are undefined. Use it
  * to import all buffers before the first frame: then the first frames are imported
  * as fast as the later ones. The fds are peeked and valid until dlbuf_camera_stop().
  *
@@ -138,10 +141,10 @@ DLBUF_API int dlbuf_camera_buffer(struct dlbuf_camera *cam, uint32_t index,
 /*
  * Waits for the next frame and describes it, with the picture's place in the buffer
  * (crop), its orientation (that of the sensor, V4L2_CID_CAMERA_SENSOR_ROTATION), time,
- * sequence number, field and colour. Gaps in the sequence numbers are
- * frames that the camera has dropped. V4L2's numbers have 32 bits and wrap; these have 64
- * and go on. Some drivers repeat a number if they are late, and a driver that counts anew
- * begins with a smaller one.
+ * sequence number, field and colour. A gap in the sequence numbers means that the camera
+ * has dropped frames. V4L2's numbers have 32 bits and wrap; the frame's numbers have 64
+ * bits and continue. Some drivers repeat a number if they are late, and a driver that
+ * starts to count again begins with a smaller number.
  *
  * deadline_ns is a time of CLOCK_MONOTONIC; 0 means no deadline; a time in the past
  * means: try without waiting. Signals do not interrupt the wait. If all buffers are
@@ -149,12 +152,12 @@ DLBUF_API int dlbuf_camera_buffer(struct dlbuf_camera *cam, uint32_t index,
  * cannot capture before a lease has fired.
  *
  * Fills in *frame; set its size before. Its fds are peeked and valid until the
- * lease fires. The lease is yours, until dlbuf_import_frame() or dlbuf_send_frame()
- * succeeds: otherwise call frame->release(frame->release_data) once. The release
+ * lease fires. The lease is yours until dlbuf_import_frame() or dlbuf_send_frame()
+ * succeeds. If neither does, call frame->release(frame->release_data) once. The release
  * queues the buffer again. It may be called on any thread, and also after
- * dlbuf_camera_close(): in this case it only closes the buffer's fds. If the buffer
- * cannot be queued, the capture stops: this function, in a thread that waits or in the next
- * call, returns the error and starts the capture again.
+ * dlbuf_camera_close(): in this case it only closes the buffer's fds. If the buffer cannot
+ * be queued, the capture stops. Then this function returns the error, in a thread that
+ * waits or in the next call, and starts the capture again.
  *
  * -ETIME      the deadline passed without a frame
  * -ECANCELED  the camera was stopped
@@ -172,8 +175,8 @@ DLBUF_API int dlbuf_camera_frame(struct dlbuf_camera *cam, uint64_t deadline_ns,
  * poll() wake up. A second call does nothing, and neither does NULL. Never fails.
  *
  * Frames whose lease has not fired stay valid: their fds keep the memory. Devices keep their
- * imports of the buffers in the cache, and the memory with them, until
- * dlbuf_device_forget() or dlbuf_device_trim().
+ * imports of the buffers in the cache until dlbuf_device_forget() or dlbuf_device_trim().
+ * These imports keep the memory.
  */
 DLBUF_API void dlbuf_camera_stop(struct dlbuf_camera *cam);
 

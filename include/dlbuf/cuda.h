@@ -7,15 +7,16 @@
  *   NULL, 1  the legacy default stream
  *   2        the per-thread default stream
  *   -1       no order: no call waits, and the caller waits for its own work
- *   other    a CUstream or cudaStream_t, also one of a green context of the device's
- *            primary context (CUDA 12.6; NULL, 1 and 2 are the primary context's)
+ *   other a CUstream or cudaStream_t, also one of a green context (CUDA 12.6) of the
+ *            device's primary context; NULL, 1 and 2 are streams of the primary
+ *            context
  *
  * Paths. An import tries them in this order. dlbuf_probe() reports which of
  * them work for a dma-buf:
  *
  *   direct   cuImportExternalMemory() of the dma-buf. Works on Jetson Thor and
- *            later. Older Jetsons copy; there an application can use NvBufSurface
- *            and EGL instead
+ *            later. Older Jetsons use a path that copies; there an application
+ *            can use NvBufSurface and EGL instead
  *   host     cuMemHostRegister() of the pages behind the dma-buf. Works for a
  *            udmabuf whose memfd the library knows, for a dma-buf whose mapping
  *            can be pinned, and for any mapping if the GPU walks the page tables
@@ -24,14 +25,13 @@
  *            GPU to GPU
  *   copy     the CPU and the GPU's copy engine copy through pinned memory
  *
- * The library knows the memfd of a udmabuf while the memfd fd is open that
- * dlbuf_udmabuf_create() returned or the caller passed to
- * dlbuf_udmabuf_remember().
- * dlbuf_alloc() and pools know it for their own devices. The memfd of a udmabuf
- * that another process sent is unknown.
+ * The library knows the memfd of a udmabuf if dlbuf_udmabuf_create() returned
+ * its fd or the caller passed it to dlbuf_udmabuf_remember(), and as long as
+ * that fd is open. dlbuf_alloc() and pools know it for their own devices. The
+ * memfd of a udmabuf that another process sent is unknown.
  *
  * bridge and copy need DLBUF_IMPORT_MAY_COPY. Each acquire copies the whole
- * buffer in, on its stream. An acquire for writing does so too, because bytes
+ * buffer in, on its stream. An acquire for writing also copies in, because bytes
  * that the caller does not write must keep their value. Each release of a writer
  * copies the whole buffer out, on its stream.
  *
@@ -56,9 +56,9 @@
  * In the first two cases a writer on path `copy` or `bridge` is not copied back: the dma-buf
  * keeps the old bytes, the log says so, and dlbuf_lease_result() is -EIO.
  *
- * Frees: cuMemFree() waits for all streams of the context. dlbuf frees when no stream waits
- * for a fence by an acquire of any dlbuf device of the context. It does not know for what
- * your own commands wait.
+ * Frees. cuMemFree() waits for all streams of the context. So dlbuf frees only while no
+ * stream waits for a fence because of an acquire, on any dlbuf device of the context. It
+ * does not know which events your own commands wait for.
  *
  * Specification: CUDA driver API; the stream rules of DLPack and of the array
  * API standard.
@@ -81,13 +81,13 @@ extern "C" {
  * Makes a device around the application's CUcontext. Use it for a context that
  * is neither the primary context nor current on this thread:
  * dlbuf_device_open("cuda:0") takes the thread's current context if that belongs
- * to the device, otherwise the primary context. A green context (cuCtxFromGreenCtx())
- * stands for the primary one, here and there.
+ * to the device, otherwise the primary context. In both functions a green context
+ * (cuCtxFromGreenCtx()) means its primary context.
  *
  * context is borrowed and must live until the last tensor of the device is deleted
- * and its work is over (dlbuf_device_drain()). A device that is closed while a stream of
- * another device of the context waits for a fence is freed after that: then drain the
- * other device before the context ends. opts are borrowed. *out is new.
+ * and its work is over (dlbuf_device_drain()). If the device is closed while a stream of
+ * another device of the context waits for a fence, it is freed after that wait: then
+ * drain the other device before the context ends. opts are borrowed. *out is new.
  * -EINVAL  NULL, not a context, bad opts
  * -ENODEV, -EIO as for dlbuf_device_open()
  */

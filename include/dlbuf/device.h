@@ -31,13 +31,13 @@ struct dlbuf_device_opts {
 	 * fd and keeps the memory alive. 0 means 256, or a quarter of
 	 * RLIMIT_NOFILE if that is less. Above the limit the device drops the least
 	 * recently used import. It also drops an import that was not used in the
-	 * last 1024 calls of dlbuf_import(), or four times this number of calls if
-	 * that is more.
+	 * last 1024 calls of dlbuf_import(), or in the last 4 * cache_max_idle
+	 * calls if that is more.
 	 */
 	uint32_t cache_max_idle;
 	uint32_t flags;		/* DLBUF_DEVICE_... */
 	/*
-	 * How many bytes the idle imports may have together. 0 means an eighth of
+	 * The largest sum of the bytes of all idle imports. 0 means an eighth of
 	 * the machine's memory. When a call runs out of memory or fds, the library
 	 * drops all idle imports and tries the failed step once more.
 	 */
@@ -47,7 +47,8 @@ struct dlbuf_device_opts {
 #define DLBUF_DEVICE_NO_CACHE 1u	/* keep no idle imports */
 /*
  * Opens no Vulkan device beside a CUDA or HIP device. The path `bridge` is then
- * absent, and releases give events instead of sync_files. Other devices have none.
+ * absent, and releases give events instead of sync_files. Other devices ignore the
+ * flag: they have no such Vulkan device.
  */
 #define DLBUF_DEVICE_NO_BRIDGE 2u
 
@@ -72,7 +73,7 @@ struct dlbuf_device_opts {
  * -EINVAL  no backend of that name, a malformed name, not a DRM node, bad opts
  * -ENOSYS  the backend is not built into this library
  * -ENODEV  the driver library, the device or the DRM node is absent, or the program is
- *          linked statically, so that no driver can be loaded
+ *          linked statically and can load no driver
  * -EOPNOTSUPP  the device is present and cannot import dma-bufs
  * -EBUSY   another device has the name (vpi)
  * -ESTALE  the driver works in no child of fork(), and a parent process has used it
@@ -83,17 +84,17 @@ DLBUF_API int dlbuf_device_open(const char *name,
 				struct dlbuf_device **out);
 
 /*
- * Closes the device (taken; NULL does nothing) and drops its idle imports. Its
- * tensors stay valid: the device is freed with the last of them, and not before the
- * work of deleted ones is over. A wrapped Vulkan device waits for the latter here, and in
- * later deletions, so it may block. On others call dlbuf_device_drain() before, if you
- * destroy what was wrapped.
+ * Closes the device (taken; NULL does nothing) and drops its idle imports. Its tensors
+ * stay valid: the device is freed when the last of them is deleted and the work of all
+ * deleted tensors is complete. On a wrapped Vulkan device this call, and later deletions
+ * of tensors, wait for that work, so they may block. On other wrapped devices call
+ * dlbuf_device_drain() before you destroy the wrapped handle.
  *
  * Leases and notifications that wait for a fence still fire after this call, on the event
- * thread or in dlbuf_dispatch(). At exit(), and if the library is unloaded by dlclose(), a callback that runs is
- * waited for, and no other begins. Before dlclose() delete all tensors, drain and close
- * all devices, and let no thread be in a function of the library. A thread that is in
- * dlbuf_dispatch() at exit() goes on with its callbacks.
+ * thread or in dlbuf_dispatch(). exit(), and a dlclose() that unloads the library, wait for a
+ * callback that runs; no other callback begins. Before dlclose() delete all tensors, drain and
+ * close all devices, and let no thread be in a function of the library. A thread that is in
+ * dlbuf_dispatch() at exit() continues with its callbacks.
  */
 DLBUF_API void dlbuf_device_close(struct dlbuf_device *dev);
 
@@ -114,9 +115,9 @@ struct dlbuf_device_info {
 	 */
 	char reason[256];
 	/*
-	 * Preferred alignment in bytes, powers of two, of rows and planes in a
-	 * buffer that is made for this device. The device also imports buffers
-	 * with another alignment.
+	 * Preferred alignment of rows and planes in a buffer for this device:
+	 * bytes, a power of two. The device also imports buffers with another
+	 * alignment.
 	 */
 	uint32_t pitch_align, offset_align;
 };
@@ -140,8 +141,8 @@ DLBUF_API int dlbuf_device_each(dlbuf_device_fn fn, void *data);
 /*
  * Drops idle imports until at most max_idle are left, for example after a camera
  * was reconfigured and will not send its old buffers again. Tensors are not
- * affected. NULL does nothing. Does not wait for the work of imports: their memory is freed
- * after it.
+ * affected. NULL does nothing. Does not wait for work that uses the imports: their memory
+ * is freed after that work.
  */
 DLBUF_API void dlbuf_device_trim(struct dlbuf_device *dev, uint32_t max_idle);
 
@@ -149,8 +150,8 @@ DLBUF_API void dlbuf_device_trim(struct dlbuf_device *dev, uint32_t max_idle);
  * Removes a dma-buf from the device's cache of imports. Call it when a producer
  * withdraws the buffer: VIDIOC_REQBUFS(0), remove_buffer of PipeWire. Existing
  * tensors stay valid, and the import is freed with the last of them, unless
- * dlbuf_import() is called for the dma-buf again. It is no error if the dma-buf is
- * not in the cache.
+ * dlbuf_import() is called for the dma-buf again. A dma-buf that is not in the
+ * cache is no error.
  *
  * fd is borrowed. May block while the driver unmaps, but does not wait for work.
  * -EINVAL  dev is NULL
@@ -165,9 +166,10 @@ DLBUF_API int dlbuf_device_forget(struct dlbuf_device *dev, int fd);
  *   - The leases that waited only for this work have fired, and their callbacks
  *     have returned. A lease may also wait for a tensor, another device or another
  *     process; the call does not wait for such a lease.
- *   - Memory is freed whose free had to wait for this work. Memory of a wrapped device
- *     that dlbuf_alloc() made is freed: the call waits until nobody else holds its dma-buf.
- *     The call does not wait for such memory of another device, nor say whether it is freed.
+ *   - Memory that had to wait for this work is freed. On a wrapped device the call also
+ *     waits until nobody else holds the dma-bufs that dlbuf_alloc() made of the device's
+ *     memory, and frees that memory. On other devices it does not wait for such memory, and
+ *     does not report whether it is freed.
  * If other threads submit more work during the call, the call may also wait for
  * that work.
  *
@@ -202,7 +204,7 @@ struct dlbuf_device_stats {
 DLBUF_API int dlbuf_device_get_stats(struct dlbuf_device *dev,
 				     struct dlbuf_device_stats *stats);
 
-/* How the device reaches the bytes, best first. */
+/* How the device reaches the bytes, the best path first. */
 enum dlbuf_path {
 	DLBUF_PATH_DIRECT = 1,	/* the device's API imported the dma-buf */
 	DLBUF_PATH_HOST = 2,	/* its host pages, registered with the device */
@@ -222,7 +224,7 @@ struct dlbuf_path_info {
 
 /*
  * Tries each path by which the device could import this dma-buf, and calls fn with
- * the result of each. Afterwards it undoes all of them. access as in
+ * the result of each. Afterwards it removes these imports. access as in
  * dlbuf_import_opts. fd is borrowed. info is peeked and valid during the callback.
  * If fn returns non-zero, the walk ends and this function returns that value. May
  * block while the driver maps.

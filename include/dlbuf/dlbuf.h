@@ -41,7 +41,7 @@
  *   export.h    makes a dma-buf of memory that CUDA, HIP or Level Zero allocated
  *   socket.h    sends tensors and frames to another process
  *   cuda.h      CUDA: streams, paths, your own CUcontext
- *   hexagon.h   Hexagon DSPs: what FastRPC knows of a tensor, your own fastrpc fd
+ *   hexagon.h   Hexagon DSPs: FastRPC's map of a tensor, your own fastrpc fd
  *   hip.h       HIP: streams, paths
  *   levelzero.h Level Zero: streams, paths, your own ze_context_handle_t
  *   opencl.h    OpenCL: buffers, images, your own cl_context

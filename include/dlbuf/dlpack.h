@@ -8,7 +8,8 @@
  *
  * It also names the codes that DLPack has added since 1.3 without a new version: kDLTPU,
  * kDLTPUHost, kDLAscend and kDLBcomplex. After an official header these are macros, because
- * nothing tells whether that header has them. So write kDLTPU, not DLDeviceType::kDLTPU.
+ * the preprocessor cannot test whether that header declares them. So write kDLTPU, not
+ * DLDeviceType::kDLTPU.
  *
  * One program may include both headers. They have the same include guard:
  *   official first   its declarations are used; it must be 1.0 or newer
@@ -76,7 +77,7 @@ typedef struct {
 	uint32_t minor;
 } DLPackVersion;
 
-/* The memory's kind. 5 and 6 never had a meaning. */
+/* The kind of memory. 5 and 6 never had a meaning. */
 #ifdef __cplusplus
 typedef enum : int32_t {
 #else
@@ -142,7 +143,7 @@ typedef struct {
 /*
  * The tensor. shape and strides have ndim entries. Strides count elements, not
  * bytes. They may be NULL (row-major and compact) only in tensors older than 1.2.
- * If ndim is 0, both are NULL. A tensor without elements has data == NULL.
+ * If ndim is 0, shape and strides are NULL. A tensor without elements has data == NULL.
  */
 typedef struct {
 	void *data;		/* an address, or a handle on some devices */
@@ -156,7 +157,7 @@ typedef struct {
 
 /*
  * A tensor and its deleter, as before DLPack 1.0: without version and flags.
- * deleter(self) also frees the struct. It may be NULL.
+ * deleter(self) also frees the struct. deleter may be NULL.
  */
 typedef struct DLManagedTensor {
 	DLTensor dl_tensor;

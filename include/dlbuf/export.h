@@ -43,10 +43,10 @@ struct dlbuf_exported {
  *
  * All arguments are borrowed. out->fd is new, close-on-exec. Each call makes
  * another dma-buf. The dma-buf keeps the memory alive, not the tensor: when the
- * tensor is deleted, its owner may use the memory for other data. The dma-buf has
- * whole pages of the device's allocation, so it may contain more than the tensor. If a page
- * of the tensor may also be another allocation's, because the allocation is no multiple of
- * the page size or begins inside a page, the export is refused.
+ * tensor is deleted, its owner may use the memory for other data. The dma-buf has whole
+ * pages of the device's allocation, so it may contain more than the tensor. The export is
+ * refused if a page of the tensor may also belong to another allocation: if the allocation
+ * is no multiple of the page size, or begins inside a page.
  *
  * The dma-buf has no fences: an importer must wait for the stream by other means.
  * If another device writes into it, this device may need a flush
@@ -60,8 +60,9 @@ struct dlbuf_exported {
  * one (vgem, udmabuf, a camera of a system-on-chip).
  * HIP: exports memory of hipMalloc(), if the allocation has 2 MiB or more, and host
  * memory if HIP 7 or later exports it. It cannot export managed memory: see dlbuf/hip.h.
- * -EINVAL      NULL, bad opts, a tensor of another device, or memory that is not
- *              the device's: freed, foreign, in two allocations
+ * -EINVAL      NULL, bad opts, a tensor of another device, or memory that the
+ *              device did not allocate, that was freed, or that spans two
+ *              allocations
  * -EOPNOTSUPP  the device or its driver exports nothing, or not this memory
  * -EIO         the driver failed
  */

@@ -4,13 +4,12 @@
  *
  * A fence is an int: the fd of a sync_file, or -1 for a fence that has already
  * signalled. Every other negative number is -EBADF. On a device with
- * DLBUF_SYNC_EVENT, dlbuf_release() returns an eventfd instead of a sync_file:
- * dlbuf_fence_wait(), _status() and _notify() accept it, the other functions and
- * the kernel do not.
+ * DLBUF_SYNC_EVENT, dlbuf_release() returns an eventfd instead of a sync_file.
+ * dlbuf_fence_wait(), _status() and _notify() accept an eventfd; the other
+ * functions and the kernel do not.
  *
- * A fence signals once and stays signalled. Drivers make fences; the kernel
- * guarantees that every fence signals in bounded time, so programs cannot make
- * fences themselves.
+ * A fence signals once and stays signalled. Only drivers make fences, because
+ * the kernel guarantees that every fence signals in bounded time.
  *
  * Specification: linux/sync_file.h, linux/dma-buf.h; dma-buf.rst in the kernel's
  * documentation.
@@ -57,17 +56,17 @@ DLBUF_API int dlbuf_fence_status(int fence, int *status);
 DLBUF_API int dlbuf_fence_merge(int a, int b, int *out);
 
 /*
- * Tells the fence's driver when the result is needed. This is a hint: some
- * drivers raise their clocks. fence is borrowed, deadline_ns is CLOCK_MONOTONIC.
+ * Gives the fence's driver a hint when the result is needed. Some drivers then
+ * raise their clocks. fence is borrowed, deadline_ns is CLOCK_MONOTONIC.
  * -EBADF       fence is not open
- * -EOPNOTSUPP  the kernel has no such hint (before 6.6), or not a sync_file
+ * -EOPNOTSUPP  the kernel has no such hint (before 6.6), or fence is not a sync_file
  */
 DLBUF_API int dlbuf_fence_set_deadline(int fence, uint64_t deadline_ns);
 
 /*
- * Makes a sync_file of the current fences of a dma-buf for which this access must
- * wait: a reader waits for writers, a writer waits for readers and writers. It
- * does not contain fences that are added later.
+ * Makes a sync_file of the fences that an access to the dma-buf must wait for
+ * now: a reader waits for writers, a writer waits for readers and writers. The
+ * sync_file does not contain fences that are added later.
  *
  * dmabuf is borrowed. *fence is new, even if all fences have signalled. Does not
  * block.
@@ -79,10 +78,10 @@ DLBUF_API int dlbuf_fence_set_deadline(int fence, uint64_t deadline_ns);
 DLBUF_API int dlbuf_fence_export(int dmabuf, uint32_t access, int *fence);
 
 /*
- * Adds a fence to a dma-buf, as the fence of a reader or of a writer. Other users
- * then wait for it as for a driver's fence. It cannot be removed; it disappears
- * when it signals. dmabuf and fence are borrowed. A fence of -1 adds nothing, and then
- * dmabuf is not checked.
+ * Adds a fence to a dma-buf, as the fence of a reader or of a writer. Other users then
+ * wait for it as for a driver's fence. Nobody can remove the fence; the kernel removes
+ * it when it signals. dmabuf and fence are borrowed. A fence of -1 adds nothing, and
+ * then dmabuf is not checked.
  *
  * -EINVAL      access is not READ, WRITE or RW; fence is not a sync_file
  * -EBADF       also: fence is not open
@@ -93,8 +92,8 @@ DLBUF_API int dlbuf_fence_import(int dmabuf, uint32_t access, int fence);
 /*
  * Calls fn(data) exactly once, when the fence has signalled. If it has signalled
  * already, fn is called on this thread before this function returns. Otherwise fn
- * is called on the library's event thread, which is started when first needed, or
- * in dlbuf_dispatch().
+ * is called in dlbuf_dispatch() or on the library's event thread, which is
+ * started when it is first needed.
  *
  * fence is duplicated. fn may call dlbuf. It must not block, because it delays
  * all other callbacks of that thread. After fork() fn is not called in the child.
@@ -112,32 +111,32 @@ DLBUF_API int dlbuf_fence_notify(int fence, void (*fn)(void *data), void *data);
  * readable, the application calls dlbuf_dispatch(). That call runs the callbacks of
  * leases and of dlbuf_fence_notify(), and frees that had to wait. This applies to
  * the whole process. Devices whose streams wait for words in memory still have a
- * thread, which only stores these words.
+ * thread. This thread only stores the words.
  *
  * *fd is new. Poll it for POLLIN, and close it at the end. Each call gives a new fd
  * for the same events. Call this function before the first device is opened.
  *
- * With fd NULL the library uses its event thread again. Call it like that after
- * the last device is closed and all callbacks have run. A child of fork() begins
- * with the event thread.
+ * With fd NULL the library uses its event thread again. Do this after the last
+ * device is closed and all callbacks have run. A child of fork() begins with the
+ * event thread.
  *
  * Only dlbuf_dispatch() and dlbuf_device_drain() run the callbacks. A program that
- * waits for a callback in another way waits for ever. The library also writes to
- * eventfds in dlbuf_dispatch(): those of dlbuf_pending() and dlbuf_release_all(),
- * and those of devices whose driver has no host functions. So do not wait for such
- * an eventfd alone: poll *fd as well.
- * -EBUSY   the event thread runs already: it was needed since a device is open;
+ * waits for a callback in another way never returns from the wait. The library
+ * also writes to eventfds in dlbuf_dispatch(): to those of dlbuf_pending() and
+ * dlbuf_release_all(), and to those of devices whose driver has no host functions.
+ * So do not wait for such an eventfd alone: poll *fd as well.
+ * -EBUSY   the event thread runs already, because an open device needed it;
  *          with fd NULL: a device is open, or callbacks have not run yet
  * -EIO     epoll failed
  */
 DLBUF_API int dlbuf_dispatch_fd(int *fd);
 
 /*
- * Runs the callbacks and frees that are due, and returns how many there were. 0:
- * there were none, or another thread is in this call. The call does not wait, but a
- * callback or a driver's free may.
+ * Runs the callbacks and frees that are due, and returns how many it ran. 0: there
+ * were none, or another thread is in this call. The call does not wait, but a
+ * callback or a driver's free may wait.
  * -EINVAL  dlbuf_dispatch_fd() was not called, or not in this process
- * -EBUSY   called in a callback of itself
+ * -EBUSY   called in a callback that this function runs
  * -EIO     the application has closed an fd of the library
  */
 DLBUF_API int dlbuf_dispatch(void);

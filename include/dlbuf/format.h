@@ -29,11 +29,12 @@ enum dlbuf_code_space {
 	 */
 	DLBUF_CODE_LIBCAMERA = 3,
 	/*
-	 * These have names and no codes: for dlbuf_format_find_name() only. A library
-	 * without FORMATS_ALL does not know them: its adapters for GStreamer and PipeWire
-	 * find no format then, and FFmpeg's none of several layers.
+	 * These spaces have names and no codes: for dlbuf_format_find_name() only. A
+	 * library without FORMATS_ALL does not know them. Its adapters for GStreamer and
+	 * PipeWire then find no format, and its adapter for FFmpeg finds none for a frame
+	 * of several layers.
 	 */
-	DLBUF_CODE_GSTREAMER = 4,	/* PipeWire has the same names */
+	DLBUF_CODE_GSTREAMER = 4,	/* also PipeWire's names */
 	DLBUF_CODE_FFMPEG = 5,
 };
 
@@ -48,8 +49,8 @@ enum dlbuf_code_space {
 /*
  * The tensors that an import makes of a frame. H and W are the frame's height and
  * width in pixels. A subsampled chroma plane has as many rows and columns as
- * cover the picture, (H + 1) / 2 for 4:2:0. All views are strides over the same
- * bytes; no view copies.
+ * cover the picture, (H + 1) / 2 for 4:2:0. Each view has other strides over
+ * the same bytes; no view copies.
  */
 enum dlbuf_view {
 	/*
@@ -75,9 +76,9 @@ enum dlbuf_view {
 	/* One tensor [H, W]: whole pixels as unsigned integers, e.g. RGB565. */
 	DLBUF_VIEW_WORDS = 6,
 	/*
-	 * A tensor per plane: its rows as bytes. A row has the bytes of its
-	 * pixels; if pixels share bytes, it has the whole pitch with its padding, the
-	 * last row too.
+	 * A tensor per plane: its rows as bytes. A row has the bytes of its pixels.
+	 * If pixels share bytes, each row has the whole pitch with its padding, also
+	 * the last row.
 	 */
 	DLBUF_VIEW_ROWS = 7,
 	/* A tensor [bytes] per plane: all its data, e.g. a JPEG or metadata. */
@@ -89,7 +90,7 @@ enum dlbuf_view {
 DLBUF_API const char *dlbuf_view_name(enum dlbuf_view view);
 
 struct dlbuf_format_plane {
-	uint8_t channels;	/* values per group; 1: no dimension for them */
+	uint8_t channels;	/* values per group; 1: the tensor has no dimension for them */
 	uint8_t bits;		/* bits of one value, 8 to 32 */
 	uint8_t hsub, vsub;	/* pixels per group, horizontal and vertical */
 };
@@ -102,8 +103,7 @@ struct dlbuf_format_info {
 	uint32_t drm_code;
 	uint32_t v4l2_code;
 	/*
-	 * V4L2's second code for the same planes when each is in a dma-buf of its
-	 * own: NV12M.
+	 * V4L2's second code, for the same planes in a dma-buf each: NV12M.
 	 */
 	const char *v4l2_multi_name;
 	uint32_t v4l2_multi_code;
@@ -111,28 +111,28 @@ struct dlbuf_format_info {
 	struct dlbuf_format_plane planes[DLBUF_MAX_PLANES];
 	DLDataType dtype;		/* type of the values */
 	/*
-	 * Number of significant bits of a value, and how far they are shifted up:
-	 * P010 has 10 and 6, Y10 has 10 and 0.
+	 * Number of significant bits of a value, and the number of unused low
+	 * bits below them: P010 has 10 and 6, Y10 has 10 and 0.
 	 */
 	uint8_t depth, shift;
 	uint16_t reserved;
 	/*
 	 * Static. The values in memory order, with a comma between planes:
 	 * "Y,UV", "BGRX", "YUYV". Bayer has a slash between rows: "RG/GB".
-	 * U is Cb, V is Cr, A alpha, X padding, C a palette index, D darkness,
-	 * Z depth, I infrared, L and R also left and right, T touch. W and B are
-	 * words and bytes of formats that PLANES refuses.
+	 * U is Cb, V is Cr, A is alpha, X padding, C a palette index, D
+	 * darkness, Z depth, I infrared, T touch. L and R also mean left and
+	 * right. W and B are words and bytes of formats that PLANES refuses.
 	 */
 	const char *channels;
-	uint32_t views;			/* a bit 1 << DLBUF_VIEW_... per view */
+	uint32_t views;			/* 1 << DLBUF_VIEW_... for each view */
 	uint32_t reserved2;
 	const char *reason;		/* static: why PLANES refuses it, or NULL */
 };
 
 /*
- * Finds a format by its code. Pure. modifier is that of libcamera's PixelFormat,
- * where some formats differ in the modifier only. The other code spaces ignore
- * it.
+ * Finds a format by its code. Pure. modifier is used for libcamera's code space
+ * only: it is the modifier of the PixelFormat, where some formats differ only in
+ * the modifier.
  * -EINVAL  no such code in that space, or size not set
  */
 DLBUF_API int dlbuf_format_find(uint32_t code, uint64_t modifier,
@@ -140,17 +140,18 @@ DLBUF_API int dlbuf_format_find(uint32_t code, uint64_t modifier,
 				struct dlbuf_format_info *info);
 
 /*
- * Returns only dlbuf_format_info.channels, "Y,UV", for callers that ask for every
- * frame. Static. NULL: no such code in that space.
+ * Returns only dlbuf_format_info.channels, "Y,UV", for callers that need it for
+ * every frame. Static. NULL: no such code in that space.
  */
 DLBUF_API const char *dlbuf_format_channels(uint32_t code, uint64_t modifier,
 					    enum dlbuf_code_space space);
 
 /*
- * dlbuf_format_find() by name, "NV12", ignoring case. space says whose name it is: that of
- * DRM, V4L2, GStreamer ("I420", and "rggb" of video/x-bayer) or FFmpeg ("yuv420p"). A code
- * for a frame is info->drm_code, or info->v4l2_code if that is 0. Some names mean other
- * formats in another space: YUV444 is planar in DRM and packed in V4L2.
+ * dlbuf_format_find() by name, "NV12", ignoring case. space selects whose name it is: a
+ * name of DRM, V4L2, GStreamer ("I420", and "rggb" of video/x-bayer) or FFmpeg
+ * ("yuv420p"). The code for a frame is info->drm_code, or info->v4l2_code if drm_code is
+ * 0. Some names mean other formats in another space: YUV444 is planar in DRM and packed in
+ * V4L2.
  * -EINVAL  no such name in that space; libcamera has no names of its own
  */
 DLBUF_API int dlbuf_format_find_name(const char *name,
@@ -158,7 +159,7 @@ DLBUF_API int dlbuf_format_find_name(const char *name,
 				     struct dlbuf_format_info *info);
 
 /*
- * Calls fn for each name that dlbuf_format_find_name() finds: its space, and the format.
+ * Calls fn for each name that dlbuf_format_find_name() finds, with its space and its format.
  * If fn returns non-zero, the walk ends and this function returns that value.
  * -EINVAL  fn is NULL
  */

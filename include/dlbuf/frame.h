@@ -5,11 +5,12 @@
  * dlbuf_frame from the producers' own structs.
  *
  * Not all buffers of a producer are pictures. The adapters treat them by one rule:
- *   nothing in it         -ENODATA, and no frame: the producer says that the buffer is
- *                         empty, was cancelled, or is the last one and only says so.
- *                         dlbuf_camera_frame() goes on to the next
- *   marked as in error    a frame with DLBUF_FRAME_DAMAGED, of all the plane's memory
- *   shorter than the      dlbuf_import_frame() refuses it, -ERANGE: a plane goes beyond
+ *   no picture            -ENODATA, and no frame: the producer reports that the buffer is
+ *                         empty or was cancelled, or that it only marks the end of the
+ *                         stream. dlbuf_camera_frame() takes the next buffer
+ *   marked as in error    a frame with DLBUF_FRAME_DAMAGED, whose planes have all of their
+ *                         memory
+ *   shorter than the      dlbuf_import_frame() refuses it with -ERANGE: a plane ends after
  *   picture, not marked   dlbuf_plane.bytes
  */
 #ifndef DLBUF_FRAME_H
@@ -31,9 +32,9 @@ struct dlbuf_plane {
 	uint64_t offset;	/* bytes from its start to the first row */
 	int64_t pitch;		/* bytes from one row to the next, may be < 0 */
 	/*
-	 * Bytes from offset that are the plane's: those that the producer filled, or its
-	 * part of the memory. No view shows more. 0: unknown, up to the dma-buf's end;
-	 * DLBUF_VIEW_BYTES needs the number.
+	 * Size of the plane from offset: the bytes that the producer filled, or the
+	 * plane's part of the memory. No view shows more. 0 means unknown: the plane may
+	 * extend to the end of the dma-buf. DLBUF_VIEW_BYTES needs the number.
 	 */
 	uint64_t bytes;
 };
@@ -44,8 +45,8 @@ struct dlbuf_rect {
 
 /*
  * The colour of the values, by the code points of ITU-T H.273, which FFmpeg, GStreamer,
- * VA-API and Wayland use too. 0 means that the producer did not say. So two fields
- * have the code point plus 1.
+ * VA-API and Wayland use too. 0 means that the producer did not report it. So two
+ * fields, whose code points begin with 0, have the code point plus 1.
  */
 struct dlbuf_colour {
 	uint8_t primaries;	/* ColourPrimaries */
@@ -54,8 +55,8 @@ struct dlbuf_colour {
 	uint8_t range;		/* enum dlbuf_range */
 	uint8_t chroma_site;	/* Chroma420SampleLocType + 1, as in FFmpeg */
 	/*
-	 * For HSV, which H.273 does not have: how many values of the 8-bit hue are a
-	 * full turn.
+	 * For HSV, which H.273 does not define: the number of values of the 8-bit
+	 * hue in a full turn.
 	 */
 	uint8_t hue;		/* enum dlbuf_hue */
 	uint8_t reserved[2];
@@ -76,7 +77,7 @@ enum dlbuf_hue {
 /* How the producer reports that the pixels are complete. */
 enum dlbuf_order {
 	DLBUF_ORDER_UNKNOWN = 0,
-	/* They were complete before the frame was handed out: V4L2's DQBUF. */
+	/* The pixels were complete before the producer gave the frame: V4L2's DQBUF. */
 	DLBUF_ORDER_COMPLETE = 1,
 	/* The fences of the dma-buf signal: most GPUs (implicit sync). */
 	DLBUF_ORDER_IMPLICIT = 2,
@@ -112,7 +113,7 @@ enum dlbuf_field {
  * TIFF that means the same.
  */
 enum dlbuf_orientation {
-	DLBUF_ORIENTATION_NONE = 0,		/* it is upright, or nobody said (1) */
+	DLBUF_ORIENTATION_NONE = 0,		/* upright, or not reported (1) */
 	DLBUF_ORIENTATION_TURN_90 = 1,		/* a quarter clockwise (6) */
 	DLBUF_ORIENTATION_TURN_180 = 2,		/* (3) */
 	DLBUF_ORIENTATION_TURN_270 = 3,		/* a quarter counter-clockwise (8) */
@@ -125,7 +126,7 @@ enum dlbuf_orientation {
 /* Flags of a frame. */
 #define DLBUF_FRAME_DAMAGED	(1u << 0)	/* some pixels may be old or wrong */
 #define DLBUF_FRAME_SEQUENCE	(1u << 1)	/* sequence is valid */
-#define DLBUF_FRAME_READ_ONLY	(1u << 2)	/* others have the buffer too: only read */
+#define DLBUF_FRAME_READ_ONLY	(1u << 2)	/* the buffer may only be read: others use it too */
 
 struct dlbuf_lease;
 
@@ -140,14 +141,14 @@ struct dlbuf_frame {
 	 */
 	uint64_t modifier;
 	/*
-	 * As many planes as the format has. With a code of V4L2 or libcamera, one
+	 * The number of planes, as many as the format has. With a code of V4L2 or libcamera, one
 	 * plane is enough for a format whose planes follow one another (NV12): the
 	 * library derives the others from its pitch and the height.
 	 */
 	uint32_t nplanes;
 	uint32_t flags;			/* DLBUF_FRAME_... */
 	struct dlbuf_plane planes[DLBUF_MAX_PLANES];
-	/* The visible pixels, which the tensors show. All 0: the whole frame. */
+	/* The visible part, which the tensors show. All 0: the whole frame. */
 	struct dlbuf_rect crop;
 
 	/* Metadata for the user of the frame; the import does not use it. */
@@ -160,7 +161,7 @@ struct dlbuf_frame {
 	/*
 	 * Used only with DLBUF_ORDER_FENCE: a sync_file, or -1 or 0 if the work is
 	 * complete. If it ends with an error, before or after the import, each
-	 * acquire tells it, see DLBUF_ACQUIRE_DAMAGED.
+	 * acquire reports it (-EIO), see DLBUF_ACQUIRE_DAMAGED.
 	 */
 	enum dlbuf_order order;
 	int fence;
@@ -174,7 +175,7 @@ struct dlbuf_frame {
 	 * release is called on the thread that deletes the last tensor. If the
 	 * device still works on the buffer then, release is called later on the
 	 * library's event thread, or in dlbuf_dispatch() or dlbuf_device_drain().
-	 * It may call dlbuf and must not block. It is not called if
+	 * The callback may call dlbuf and must not block. It is not called if
 	 * dlbuf_import_frame() fails. NULL: no lease. Tensors of a copied frame do
 	 * not hold the lease, see dlbuf_import_frame().
 	 */
@@ -187,20 +188,21 @@ struct dlbuf_frame {
 	struct dlbuf_lease *lease;
 	/*
 	 * How to make the picture upright. Only dlbuf/prepare.h applies it: tensors, width,
-	 * height, crop and planes are of the stored picture. Set 0 to keep it as it is stored.
+	 * height, crop and planes describe the stored picture. Set 0 to keep the picture as it
+	 * is stored.
 	 */
 	enum dlbuf_orientation orientation;
 	uint32_t reserved;		/* 0 */
 };
 
 /*
- * Makes a lease that several imports share: those of one frame on several
+ * Makes a lease that several imports share: imports of one frame on several
  * devices, or of several frames in one buffer. Each successful dlbuf_import_frame()
- * or dlbuf_send_frame() of a frame with this lease holds one reference. It is
- * dropped when the tensors of that import are deleted and the work on them is
- * complete. release(data) is called exactly once, when all these references and
- * yours are dropped. It is called on the thread that drops the last one; the rules
- * of dlbuf_frame.release apply.
+ * or dlbuf_send_frame() of a frame with this lease holds one reference, until the
+ * tensors of that import are deleted and the work on them is complete.
+ * release(data) is called exactly once, when all these references and yours are
+ * dropped. It is called on the thread that drops the last one; the rules of
+ * dlbuf_frame.release apply.
  *
  *	dlbuf_lease_create(queue_again, buffer, &frame.lease);
  *	dlbuf_import_frame(cpu, &frame, NULL, a, &na);
@@ -228,21 +230,24 @@ DLBUF_API int dlbuf_lease_create(void (*release)(void *data), void *data,
 DLBUF_API void dlbuf_lease_drop(struct dlbuf_lease *lease);
 
 /*
- * In a release callback of a frame or a lease: how the work ended that the lease waited
- * for. 0: without an error that dlbuf has seen. Otherwise the first error, a negative
- * errno: that of a fence (the frame's own; one that an access waited for, unless it
- * had DLBUF_ACQUIRE_DAMAGED or began with dlbuf_acquire_fence(); that of the work of an
- * access), or of a release that failed. -EIO also if a lost device waited for a fence that is
- * pending yet. Outside of a callback: 0.
+ * For a release callback of a frame or a lease: reports how the work ended that the lease
+ * waited for. 0: dlbuf has seen no error. Otherwise the first error, a negative errno, of
+ *   - the frame's own fence
+ *   - a fence that an access waited for, unless the access had DLBUF_ACQUIRE_DAMAGED or
+ *     began with dlbuf_acquire_fence()
+ *   - the fence of the work of an access
+ *   - a release that failed
+ * -EIO also if a lost device waited for a fence that is still pending. Outside of a
+ * callback: 0.
  *
- * A device without fences (DLBUF_SYNC_EVENT) tells of failed work by the errors of its
- * calls instead, and a receiver of dlbuf_send_frame() tells nothing. Does not block.
+ * A device without fences (DLBUF_SYNC_EVENT) reports failed work by the errors of its
+ * calls instead. A receiver of dlbuf_send_frame() reports no result. Does not block.
  */
 DLBUF_API int dlbuf_lease_result(void);
 
 /*
- * Makes the tensors of a frame. A view is a way to show a frame as tensors, and
- * opts->view selects it; the default is a tensor for each plane. The tensors have
+ * Makes the tensors of a frame. A view is a way to show a frame as tensors.
+ * opts->view selects it; the default is a tensor for each plane. The tensors show
  * the frame's crop rectangle; one of 0 by 0 pixels means the whole frame.
  * dlbuf_format_each() reports the views of each format.
  *
@@ -252,8 +257,8 @@ DLBUF_API int dlbuf_lease_result(void);
  *
  * Fences. The call does not wait for the fences of the dma-bufs. If the frame has a
  * fence, the call adds it to the frame's dma-bufs, as the fence of a writer. Then
- * dlbuf_acquire() and all other users wait for it. If the kernel cannot do that
- * (before 6.0), the call blocks until the fence has signalled.
+ * dlbuf_acquire() and all other users wait for it. If the kernel cannot add
+ * fences (before 6.0), the call blocks until the fence has signalled.
  *
  * Tiled frames. A frame that is not linear can be copied, if opts->flags has
  * DLBUF_IMPORT_MAY_COPY and dev can read the frame's modifier. dev copies the pixels
@@ -269,7 +274,7 @@ DLBUF_API int dlbuf_lease_result(void);
  *   - opts->access must not have DLBUF_WRITE, because writes would not reach the
  *     frame. If opts->access is 0, the tensors can be written; writes change only
  *     the copy
- *   - the library uses the copy's memory again after its tensors are deleted
+ *   - the library reuses the copy's memory after the tensors are deleted
  * DLBUF_VIEW_BYTES shows the bytes of a frame with any modifier, also an unknown
  * one, without a copy.
  *
@@ -280,15 +285,16 @@ DLBUF_API int dlbuf_lease_result(void);
  * -ESTALE      the lease belongs to the parent process
  * -EOPNOTSUPP  - the view cannot show the format: see dlbuf_format_info.reason
  *              - a tiled modifier without DLBUF_IMPORT_MAY_COPY, or one that the
- *                device cannot read; the error text lists those that it can
+ *                device cannot read; the error text lists the modifiers that it
+ *                can read
  *              - writing to a copy
  *              - an unknown modifier
  *              - a pitch that is not a whole number of elements
  *              - a crop that splits a chroma sample
  * -EACCES      opts->access has DLBUF_WRITE, and the frame is READ_ONLY
- * -ERANGE      a view has more bytes of a plane than dlbuf_plane.bytes says, or than the
+ * -ERANGE      a view needs more bytes of a plane than dlbuf_plane.bytes, or than the
  *              dma-buf has
- * -ENODEV, -ENOSYS  no exporter has a dma-buf for the copy, see dlbuf_alloc()
+ * -ENODEV, -ENOSYS  no exporter can allocate a dma-buf for the copy, see dlbuf_alloc()
  * and the errors of dlbuf_import(), per plane.
  */
 DLBUF_API int dlbuf_import_frame(struct dlbuf_device *dev,
@@ -298,64 +304,65 @@ DLBUF_API int dlbuf_import_frame(struct dlbuf_device *dev,
 				 uint32_t *ntensors);
 
 /*
- * The way back: describes tensors as a frame, for whoever takes frames: an encoder, a
- * display, another process (dlbuf_send_frame()). The adapters of dlbuf/interop/ make the
- * consumers' own structs of it. tensors are as DLBUF_VIEW_PLANES makes them, one for each
- * plane of the format, in rows from top to bottom, for example those of a buffer of a pool.
+ * Describes tensors as a frame, the opposite of dlbuf_import_frame(), for a consumer of
+ * frames: an encoder, a display, another process (dlbuf_send_frame()). The adapters of
+ * dlbuf/interop/ make the consumers' own structs of this frame. tensors are as
+ * DLBUF_VIEW_PLANES makes them, one for each plane of the format, in rows from top to
+ * bottom, for example those of a buffer of a pool.
  *
- * Before the call set frame->size, code, code_space, and what you know of colour, time,
- * orientation and crop; modifier stays LINEAR. width and height may be 0: they are those of
- * the first tensor, times the pixels that share a value there. The call sets the planes, the order,
- * the fence and the release, clears lease, and sets READ_ONLY in flags if a tensor is
- * read-only. Tensors of a crop make a frame of the crop.
+ * Before the call set frame->size, code, code_space, and the colour, time, orientation and crop
+ * if you know them; modifier stays LINEAR. width and height may be 0: then they are computed from
+ * the first tensor, times the number of pixels that share a value there. The call sets the
+ * planes, the order, the fence and the release. It clears lease, and sets READ_ONLY in flags
+ * if a tensor is read-only. Tensors of a crop make a frame of the crop.
  *
  * Order. If work that writes to the tensors' memory has fences, frame->fence is a
- * sync_file of all of it: the consumer has to wait for it, or you, with
+ * sync_file of all this work: the consumer has to wait for it, or you wait with
  * dlbuf_fence_wait(). The dma-bufs have these fences too. For work without fences
  * (DLBUF_SYNC_EVENT) the call waits, until deadline_ns (CLOCK_MONOTONIC, 0: none).
  *
  * Lease. The frame holds a share of each tensor, and the fence, until you call its
  * release once, when the consumer is done: dlbuf_frame_drop(). The fds are peeked and
  * valid until then. Delete your own tensors when you like. Do not write to them before the
- * release: most consumers have no fences, so an acquire does not wait for them.
+ * release: most consumers add no fences, so an acquire does not wait for the consumer.
  *
  * tensors are borrowed. On failure *frame is unchanged.
- * -EINVAL      not tensors of dlbuf; no such format; not a tensor for each of its planes;
- *              another type or size than they have; the modifier is not LINEAR; a crop
- *              outside the frame; no such orientation
- * -EOPNOTSUPP  strides that are no rows of a picture; a format without PLANES; a tensor
- *              that is the library's own copy of a frame
+ * -EINVAL      not tensors of dlbuf; no such format; not one tensor for each plane of it;
+ *              a tensor of another type or size than the plane; the modifier is not
+ *              LINEAR; a crop outside the frame; no such orientation
+ * -EOPNOTSUPP  strides that do not describe rows of a picture; a format without PLANES;
+ *              a tensor that is the library's own copy of a frame
  * -EBUSY       a tensor is acquired
  * -ETIME       the deadline passed
- * -EIO         the work failed, or the kernel
+ * -EIO         the work or the kernel failed
  */
 DLBUF_API int dlbuf_frame_from_tensors(DLManagedTensorVersioned *const tensors[],
 				       size_t n, uint64_t deadline_ns,
 				       struct dlbuf_frame *frame);
 
 /*
- * Prepares a frame for a consumer that is no device of dlbuf; the adapters of
- * dlbuf/interop/ call it. *out is the same frame with each plane of its format by itself:
- *   - its own fd, which planes of one dma-buf share, offset and pitch, also where the frame
- *     has one plane of V4L2's for all
- *   - checked: the dma-bufs have all the rows, the crop is inside, the fence is a sync_file
+ * Prepares a frame for a consumer that is not a device of dlbuf; the adapters of
+ * dlbuf/interop/ call it. *out is the same frame:
+ *   - with an entry for each plane of its format: fd (planes of one dma-buf share one),
+ *     offset and pitch, also if the frame has one plane of V4L2 for all of them
+ *   - checked: the dma-bufs have all rows, the crop is inside, the fence is a sync_file
  *   - READ_ONLY in flags if an fd is
- *   - with DLBUF_EXPAND_CROPPED, of the pixels of the crop only: planes begin there, and
- *     width and height are the crop's
- *   - with a share of the frame's lease, if it has one, as its release. Drop it with
- *     dlbuf_frame_drop(), or give it to the consumer. A release of the frame's own stays
+ *   - with DLBUF_EXPAND_CROPPED, only the pixels of the crop: the planes begin at the
+ *     crop, and width and height are its size
+ *   - with a share of the frame's lease, if it has one, as its release. Drop the share
+ *     with dlbuf_frame_drop(), or give it to the consumer. The frame's own release stays
  *     in *frame
- * The function checks only where the planes begin if the frame is not linear.
+ * If the frame is not linear, the function checks only where the planes begin.
  *
  * frame is borrowed, and so are the fds and the fence of *out; set out->size before. Does
  * not wait for the fence. On failure *out is unchanged.
  * -EINVAL      no such format, size, planes, crop or orientation; the fence is no sync_file; both
  *              release and lease are set
  * -EBADF       an fd is no dma-buf, or not open
- * -ERANGE      rows beyond the dma-buf or dlbuf_plane.bytes
- * -EOVERFLOW   places that do not fit 64 bits
+ * -ERANGE      rows after the end of the dma-buf or of dlbuf_plane.bytes
+ * -EOVERFLOW   positions that do not fit 64 bits
  * -EOPNOTSUPP  an unknown modifier; a format without rows; with CROPPED a crop that
- *              splits a sample, or of a frame that is not linear
+ *              splits a sample, or a crop of a frame that is not linear
  */
 #define DLBUF_EXPAND_CROPPED	(1u << 0)
 DLBUF_API int dlbuf_frame_expand(const struct dlbuf_frame *frame, uint32_t flags,
@@ -363,8 +370,8 @@ DLBUF_API int dlbuf_frame_expand(const struct dlbuf_frame *frame, uint32_t flags
 
 /*
  * Gives a frame back that was not imported: calls its release, if it has one, and clears
- * it, so that a second call does nothing. Also after a failure of an adapter, which leaves
- * nothing to release. A lease is dropped with dlbuf_lease_drop().
+ * it. A second call does nothing, and neither does a call after a failure of an adapter,
+ * which leaves no release. A lease is dropped with dlbuf_lease_drop().
  */
 static inline void dlbuf_frame_drop(struct dlbuf_frame *frame)
 {
@@ -381,7 +388,7 @@ struct dlbuf_device_format {
 	uint32_t code;
 	enum dlbuf_code_space code_space; /* DRM, or V4L2 if DRM has no code */
 	uint64_t modifier;
-	uint32_t nplanes;		/* of the frame, with compression planes */
+	uint32_t nplanes;		/* with compression planes */
 	uint32_t flags;			/* one of DLBUF_DEVICE_FORMAT_... */
 };
 
@@ -391,11 +398,11 @@ struct dlbuf_device_format {
 /*
  * Calls fn for each format and modifier with which dlbuf_import_frame() on this device
  * accepts frames: for each format that PLANES shows, first LINEAR, whose tensors are the
- * frame's own bytes, then the driver's modifiers in its order, which are copied. For a
- * negotiation with the producer: a format's modifiers can be passed to
+ * frame's own bytes, then the driver's modifiers in its order, which are copied. Use it
+ * to negotiate with the producer: a format's modifiers can be passed to
  * gbm_bo_create_with_modifiers2() and VkImageDrmFormatModifierListCreateInfoEXT, or put
  * into a choice of PipeWire or a drm-format list of GStreamer. DLBUF_MOD_INVALID is never
- * there. A frame can still be refused for its size, its planes or its memory: DIRECT
+ * among them. A frame can still be refused for its size, its planes or its memory: DIRECT
  * depends on the memory, see enum dlbuf_path.
  *
  * f is peeked and valid during the callback. If fn returns non-zero, the walk ends and
@@ -418,9 +425,9 @@ struct dlbuf_frame_layout {
 };
 
 /*
- * Computes the layouts that dlbuf_import_frame() would import. Pure: it does not
- * look at the fds. So it knows no bounds but dlbuf_plane.bytes, and different fds are
- * different dma-bufs to it (DLBUF_VIEW_STACKED). Of the options it uses only
+ * Computes the layouts that dlbuf_import_frame() would import. Pure: it does not look
+ * at the fds. So the only bound that it checks is dlbuf_plane.bytes, and it takes
+ * different fds for different dma-bufs (DLBUF_VIEW_STACKED). It uses only the option
  * view. On failure layouts is undefined and *nlayouts is unchanged.
  * -EINVAL, -EOPNOTSUPP, -EOVERFLOW, -ERANGE as for dlbuf_import_frame()
  */

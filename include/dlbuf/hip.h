@@ -3,10 +3,10 @@
  * HIP (ROCm): streams and import paths. Tested with doubles of the driver, with its
  * headers, and with HIP 6.4.3 over a stub of the kernel; not run on hardware.
  *
- * dlbuf uses the libamdhip64 that the process has loaded, otherwise the first that
- * is installed of libamdhip64.so.10, .7, .6 and .5. Memory and streams of one
- * version are unknown to another, so load the application's version first, or name
- * its file in DLBUF_HIP_LIBRARY.
+ * dlbuf uses the libamdhip64 that the process has loaded, otherwise the first
+ * installed one of libamdhip64.so.10, .7, .6 and .5. A version does not know the
+ * memory and streams of another version. So load the application's version first,
+ * or name its file in DLBUF_HIP_LIBRARY.
  *
  * A tensor's data is a device address (kDLROCM). Streams are as in DLPack:
  *
@@ -18,23 +18,22 @@
  * Paths. An import tries them in this order. dlbuf_probe() reports which of
  * them work for a dma-buf:
  *
- *   direct   hipImportExternalMemory() of the dma-buf. The driver accepts
- *            dma-bufs of amdgpu only, and reports hipErrorOutOfMemory for others.
- *            A device tries it once per exporter, by the kernel's name of it:
- *            see "Leaks"
+ *   direct   hipImportExternalMemory() of the dma-buf. The driver accepts only
+ *            dma-bufs of amdgpu, and reports hipErrorOutOfMemory for others. A
+ *            device tries it once per exporter, which it knows by the kernel's
+ *            name: see "Leaks"
  *   host     hipHostRegister() of the pages behind the dma-buf. Works for a
  *            udmabuf whose memfd the library knows, and for a dma-buf whose
- *            mapping the driver can pin. The driver registers writable memory
- *            only, so a dma-buf fd that is open for reading only is refused
+ *            mapping the driver can pin. The driver registers only writable
+ *            memory, so a read-only dma-buf fd is refused
  *   bridge   a Vulkan device (RADV) at the same PCI address imports the dma-buf
  *            and copies it, GPU to GPU, into memory that HIP imports
  *   copy     the CPU and the GPU's copy engine copy through pinned memory
  *
- * The library knows the memfd of a udmabuf while the memfd fd is open that
- * dlbuf_udmabuf_create() returned or the caller passed to
- * dlbuf_udmabuf_remember().
- * dlbuf_alloc() and pools know it for their own devices. The memfd of a udmabuf
- * that another process sent is unknown.
+ * The library knows the memfd of a udmabuf if dlbuf_udmabuf_create() returned
+ * its fd or the caller passed it to dlbuf_udmabuf_remember(), and as long as
+ * that fd is open. dlbuf_alloc() and pools know it for their own devices. The
+ * memfd of a udmabuf that another process sent is unknown.
  *
  * bridge and copy need DLBUF_IMPORT_MAY_COPY. Each acquire copies the whole
  * buffer in, on its stream, also for writing, because bytes that the caller does
@@ -44,9 +43,9 @@
  * the next acquire or release of the dma-buf returns -EIO.
  *
  * Order. A stream waits for the fences of the dma-buf without blocking the
- * caller, by hipStreamWaitValue32() on a word that a thread of dlbuf sets. While
- * it waits, the driver may keep a part of the GPU busy with reading the word. A
- * release gives an event (DLBUF_SYNC_EVENT), by hipLaunchHostFunc().
+ * caller, by hipStreamWaitValue32() on a word that a thread of dlbuf sets.
+ * Meanwhile a part of the GPU may be busy with reading the word. A release gives
+ * an event (DLBUF_SYNC_EVENT), by hipLaunchHostFunc().
  *
  * Graph capture. A call on a stream that is being captured into a graph returns
  * -EBUSY. So does a call on the default stream while a blocking stream is
@@ -57,27 +56,28 @@
  *   its stream is being captured   when the capture has ended
  *   its stream was destroyed       when all work of the device is complete
  *
- * The latter, and a release after a call that has failed, call hipDeviceSynchronize().
- * The driver refuses it while any stream is being captured, and ends that capture.
+ * To wait for all work of the device, here and in a release after a failed call, dlbuf
+ * calls hipDeviceSynchronize(). The driver refuses this call while any stream is being
+ * captured, and ends that capture.
  *
  * At exit() dlbuf's thread ends before the runtime does, in a handler of atexit() that the
  * first use of HIP registers. A handler of the application that was registered earlier runs
- * later: there, closing a device and acquiring may wait for ever for a stream that waits for
- * a fence. Drain or close before exit().
+ * later. In such a handler, closing a device and acquiring may never return if a stream
+ * waits for a fence. Drain or close before exit().
  *
  * Export (dlbuf/export.h): device memory by hsa_amd_portable_export_dmabuf() of
- * libhsa-runtime64, which reports where in the dma-buf the memory is, otherwise
- * by hipMemGetHandleForAddressRange() of HIP 7.0 and later. Host memory
- * (kDLROCMHost) and DLBUF_EXPORT_PCIE by the latter. Refused are managed memory,
+ * libhsa-runtime64, which reports where in the dma-buf the memory is, otherwise by
+ * hipMemGetHandleForAddressRange() of HIP 7.0 and later. Host memory (kDLROCMHost) and
+ * DLBUF_EXPORT_PCIE need hipMemGetHandleForAddressRange(). dlbuf refuses managed memory,
  * memory that was imported or registered (the driver would crash), and allocations of
- * less than 2 MiB: the driver exports 2 MiB around these, with other allocations.
+ * less than 2 MiB: for these the driver exports 2 MiB, with other allocations in it.
  * After hipFree() of less than 2 MiB the driver gives the same dma-buf's memory to the
- * next hipMalloc(): whoever still has the dma-buf sees it. dlbuf_alloc() allocates 4 MiB
- * at least, which the driver gives back to the kernel.
+ * next hipMalloc(), and a holder of the dma-buf sees its bytes. dlbuf_alloc() allocates
+ * at least 4 MiB, which the driver returns to the kernel.
  *
- * Leaks of drivers, by AMD's own reports (rocm-systems): 264 bytes for each dma-buf that
- * is refused (#11538, open in August 2026); the dma-buf and the addresses of each that is
- * imported, until #3528 (February 2026); what hipMemGetHandleForAddressRange() exports of
+ * Leaks of drivers, by AMD's own reports (rocm-systems): 264 bytes for each refused
+ * dma-buf (#11538, open in August 2026); each imported dma-buf and its addresses, until
+ * #3528 (February 2026); each dma-buf that hipMemGetHandleForAddressRange() exports of
  * memory of hipMemMap(), until #10613 (August 2026).
  *
  * There is no function that wraps a handle of the application. The runtime API has

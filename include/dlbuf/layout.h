@@ -12,9 +12,9 @@
  * Rules:
  *   - strides == NULL means row-major and compact
  *   - strides may be 0 or negative if every element is inside the buffer
- *   - byte_offset is where element [0, 0, ...] begins. It must be a multiple of
- *     the bytes of one lane, if those are a power of two. For complex types half of
- *     a lane counts: one part of the number
+ *   - byte_offset is where element [0, 0, ...] begins. It must be a multiple of the
+ *     size of one lane in bytes, if that size is a power of two. For complex types
+ *     it must be a multiple of half a lane, the real or the imaginary part
  *   - an element has bits * lanes bits, which must be whole bytes (4-bit types
  *     have lanes of two)
  *   - ndim is at most 64. ndim == 0 is a single element
@@ -43,7 +43,7 @@ extern "C" {
  *              byte_offset not aligned
  * -EOPNOTSUPP  an element is not a whole number of bytes
  * -EOVERFLOW   the number of elements or of their bytes is above INT64_MAX,
- *              whatever the strides are; or the end does not fit 64 bits
+ *              with any strides; or the end does not fit 64 bits
  * -ERANGE      negative strides reach before the start of the buffer
  */
 DLBUF_API int dlbuf_layout_extent(const DLTensor *layout,

@@ -1,56 +1,57 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Level Zero: streams, import paths, and devices around your own context. This backend
- * ran with a double of a driver behind the real loader, and not on hardware.
+ * was tested with a double of a driver behind the real loader, not on hardware.
  *
  * A tensor's data is a USM pointer (kDLOneAPI), of the device's context. The number of
  * a device is its place in the list of all drivers' devices, as in SYCL. A stream
  * is one of these:
  *
  *   a ze_command_list_handle_t   an immediate command list of the device, in order or
- *                                not. dlbuf appends barriers around what it appends
+ *                                not. dlbuf puts barriers around its own commands
  *   NULL                         dlbuf's own immediate command list; see
  *                                dlbuf_levelzero_get_device()
  *   -1                           no order: no call waits, and the caller waits for its
  *                                own work
  *
  * Level Zero allows one thread at a time to append to a command list. dlbuf appends to
- * yours in dlbuf_acquire() and dlbuf_release(), and if a tensor is deleted that was
- * acquired on it and not released. It does so on the calling thread. Your list must
- * live until its accesses have ended and dlbuf_device_drain() has returned after it:
- * an event of Intel's driver writes to the list that signalled it when the event is
- * asked for the first time. sycl::get_native() of a SYCL queue gives an immediate
- * command list, or a command queue, which is no stream.
+ * your list on the calling thread: in dlbuf_acquire() and dlbuf_release(), and in the
+ * deletion of a tensor that is acquired on it. Your list must live until its accesses
+ * have ended and a later dlbuf_device_drain() has returned: the first query of an
+ * event of Intel's driver writes to the list that signalled the event.
+ * sycl::get_native() of a SYCL queue gives an immediate command list, or a command
+ * queue, which is no stream.
  *
  * Paths. An import tries them in this order. dlbuf_probe() reports which of them work
  * for a dma-buf:
  *
  *   direct   zeMemAllocDevice() of the dma-buf (ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF).
- *            On a discrete GPU the bytes are compared with those of the CPU until one
- *            import was equal
+ *            On a discrete GPU dlbuf compares the bytes of an import with those that
+ *            the CPU sees, until they were equal for one import
  *   host     the memfd behind a udmabuf, if the library knows the memfd (see
  *            dlbuf/cuda.h) and the driver has zexDriverImportExternalPointer() or
- *            ZE_extension_external_memmap_sysmem. Of what the first has registered,
+ *            ZE_extension_external_memmap_sysmem. For memory of the former,
  *            zeMemGetAllocProperties() reports ZE_MEMORY_TYPE_UNKNOWN; read-only fds need
- *            the second
+ *            the latter
  *   copy     the CPU and the GPU copy through host memory. Needs
  *            DLBUF_IMPORT_MAY_COPY, and a driver that calls host functions
  *            (zeCommandListAppendHostFunction(), new in 1.32)
  *
- * Order. A stream waits for the fences of the dma-buf without blocking the caller: for
- * an event that a thread of dlbuf signals when the fence has. A release gives an event
- * (DLBUF_SYNC_EVENT), because Level Zero makes no sync_files. If the driver calls no
- * host functions, a thread of dlbuf polls for the end of the work.
+ * Order. A stream waits for the fences of the dma-buf without blocking the caller: it
+ * waits for an event, which a thread of dlbuf signals after the fence. A release gives
+ * an event (DLBUF_SYNC_EVENT), because Level Zero makes no sync_files. If the driver
+ * calls no host functions, a thread of dlbuf polls for the end of the work.
  *
  * Export. dlbuf_export() takes device and host allocations that were made with a
- * ze_external_memory_export_desc_t. A driver may refuse others. dlbuf refuses those that
- * may be a part of a larger one of the driver: of an allocation up to 2 MiB the dma-buf must not
- * have 2 MiB, unless the allocation has. The dma-buf is the whole allocation.
- *   Intel's driver gives exported memory that was freed out again, with the same dma-buf.
- * So free it when the receivers have closed theirs. What dlbuf_alloc() made waits for that.
+ * ze_external_memory_export_desc_t. A driver may refuse other allocations. dlbuf refuses an
+ * allocation that may be a part of a larger one of the driver: if the allocation has less than 2
+ * MiB, the dma-buf must not have 2 MiB. The dma-buf is the whole allocation.
+ *   Intel's driver allocates exported memory again after it was freed, with the same
+ * dma-buf. So free it only after all receivers have closed the dma-buf. Memory of
+ * dlbuf_alloc() is freed only then.
  *
- * A child of fork() cannot use Level Zero if its parent has: drivers do not work there.
- * It gets -ESTALE.
+ * A child of fork() cannot use Level Zero if its parent has used it, because drivers do
+ * not work there. Calls of the child return -ESTALE.
  *
  * Specification: oneAPI Level Zero 1.4, with functions of newer versions if the loader
  * has them.
@@ -73,9 +74,9 @@ extern "C" {
  *
  * device is a ze_device_handle_t of the context: of zeDeviceGet() or
  * zeDeviceGetSubDevices(). Both handles are borrowed and must live until the last
- * tensor of the device is deleted, its work is over (dlbuf_device_drain()), and your
- * command lists have passed the waits that dlbuf has appended. They come from the libze_loader.so.1 of this
- * process. opts are borrowed. *out is new.
+ * tensor of the device is deleted, its work is over (dlbuf_device_drain()), and your command
+ * lists have passed the waits that dlbuf has appended. The handles must be of the
+ * libze_loader.so.1 of this process. opts are borrowed. *out is new.
  * -EINVAL  NULL, not a device of the machine, bad opts
  * -ENODEV, -EIO as for dlbuf_device_open()
  */

@@ -3,16 +3,16 @@
  * OpenCL: buffers, images and addresses of tensors, devices around your own context.
  *
  * The data of a kDLOpenCL tensor is always a cl_mem: the whole dma-buf as one buffer.
- * byte_offset is where the tensor begins in it. It is never an SVM address; if the
- * device has one, dlbuf_opencl_get_buffer() reports it. A tensor without elements has
- * data == NULL, as DLPack requires. Pass the cl_mem to kernels and commands between
- * dlbuf_acquire() and dlbuf_release().
+ * byte_offset is where the tensor begins in it. The data is never an SVM address; if
+ * the device has one, dlbuf_opencl_get_buffer() reports it. A tensor without elements
+ * has data == NULL, as DLPack requires. Pass the cl_mem to kernels and commands
+ * between dlbuf_acquire() and dlbuf_release().
  *
  * A stream is a cl_command_queue of the device's context, in order or out of order.
  * NULL is the device's default queue. An acquire puts its waits on the queue, for all
  * commands that you enqueue later. A release covers all commands that you have enqueued
  * before, and flushes the queue. The library retains the queue from the acquire until the
- * access has ended, so you may release it before.
+ * access has ended, so you may call clReleaseCommandQueue() earlier.
  *
  * Paths. An import tries them in this order. dlbuf_probe() reports which of them work
  * for a dma-buf:
@@ -20,11 +20,11 @@
  *   direct   the driver imports the dma-buf, by the first of these that it has:
  *            cl_qcom_dmabuf_host_ptr, cl_khr_external_memory with the handle type
  *            DMA_BUF, cl_arm_import_memory_dma_buf. The first one may need bytes after
- *            the buffer: allocate with dlbuf_alloc(), or a page more
+ *            the buffer: allocate with dlbuf_alloc(), or allocate one page more
  *   host     CL_MEM_USE_HOST_PTR over the memory of the dma-buf. A CPU device uses the
  *            mapping of any dma-buf. A GPU needs the memfd of a udmabuf (see
- *            dlbuf_udmabuf_remember()). A driver that copies such memory, which the
- *            library tests when it opens the device, does not have this path
+ *            dlbuf_udmabuf_remember()). The library tests this when it opens the
+ *            device: a driver that copies such memory does not have this path
  *   copy     through memory of the host; needs DLBUF_IMPORT_MAY_COPY. Each acquire
  *            copies the whole buffer in, each release of a writer copies it out, on
  *            the queue
@@ -38,15 +38,15 @@
  *
  * Order. A queue waits for the fences of the dma-buf without blocking the caller: by a
  * semaphore with cl_khr_external_semaphore_sync_fd, otherwise by a user event that a
- * thread of dlbuf sets. A release makes a sync_file with that extension, otherwise an
- * event (DLBUF_SYNC_EVENT). Then, because a driver runs its callbacks on a thread of its
- * own, a callback of yours that blocks may delay leases.
+ * thread of dlbuf completes. A release makes a sync_file with that extension,
+ * otherwise an event (DLBUF_SYNC_EVENT). Events need callbacks, which a driver runs
+ * on its own thread, so a callback of yours that blocks may delay leases.
  *
  * "opencl:1.0" is device 0 of platform 1, as clinfo(1) numbers them. "opencl:2" is the
  * third device of all platforms. A part of "PLATFORM NAME: DEVICE NAME" works too.
  *
  * The tests run PoCL and Mesa's rusticl on llvmpipe, by the paths host and copy. The
- * extensions of other drivers have run with a test double only, not on hardware.
+ * extensions of other drivers were tested with a double only, not on hardware.
  *
  * Specification: OpenCL 1.2 to 3.0, cl_khr_external_memory,
  * cl_khr_external_semaphore_sync_fd, cl_arm_import_memory, cl_qcom_ext_host_ptr.
@@ -88,7 +88,7 @@ DLBUF_API int dlbuf_device_wrap_opencl(const struct dlbuf_opencl_device *cl,
 				       struct dlbuf_device **out);
 
 /*
- * Reports the OpenCL handles of dev, peeked: they live as long as dev and its tensors.
+ * Reports the OpenCL handles of dev. They are peeked and live as long as dev and its tensors.
  * -EINVAL: not an OpenCL device, or size not set.
  */
 DLBUF_API int dlbuf_opencl_get_device(struct dlbuf_device *dev,

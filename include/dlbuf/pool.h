@@ -59,22 +59,24 @@ struct dlbuf_pool_opts {
 	 */
 	uint32_t pitch_align, offset_align;
 	/*
-	 * Set these if the producer has fixed them: bytes of a row of the first
-	 * plane (V4L2's bytesperline), and least bytes of a buffer (sizeimage).
-	 * 0: not fixed. Formats without rows of whole bytes need them.
+	 * Set these if the producer has fixed them: the bytes of a row of the
+	 * first plane (V4L2's bytesperline), and the least size of a buffer
+	 * (sizeimage). 0: not fixed. Formats without rows of whole bytes need
+	 * them.
 	 */
 	uint64_t pitch, bytes;
 	/*
-	 * V4L2 nodes that shall capture into the buffers or put them out, as in
-	 * dlbuf_alloc_opts. The code must then be one of V4L2. Every node is asked
-	 * for the frames (VIDIOC_TRY_FMT). A pitch that a node wants instead wins
-	 * over what the devices prefer. The buffers are as large as the node with
-	 * the largest sizeimage needs. dlbuf_pool_create() sets the format
-	 * (VIDIOC_S_FMT), which the node keeps, and tries every buffer.
+	 * V4L2 nodes that capture into the buffers or output them, as in
+	 * dlbuf_alloc_opts. The code must then be a code of V4L2. The library asks
+	 * every node for the frames (VIDIOC_TRY_FMT). If a node wants another
+	 * pitch than the devices prefer, the node's pitch is used. The buffers are
+	 * as large as the node with the largest sizeimage needs.
+	 * dlbuf_pool_create() sets the format (VIDIOC_S_FMT), which the node
+	 * keeps, and tries every buffer.
 	 */
 	size_t nv4l2;
 	const int *v4l2;
-	dlbuf_alloc_fn report;	/* as in dlbuf_alloc_opts; of later buffers: failures */
+	dlbuf_alloc_fn report;	/* as in dlbuf_alloc_opts; after the first buffer only failures */
 	void *report_data;
 };
 
@@ -89,19 +91,19 @@ struct dlbuf_pool_info {
 	uint64_t pitch[DLBUF_MAX_PLANES];	/* bytes */
 	uint64_t offset[DLBUF_MAX_PLANES];	/* bytes, in its dma-buf */
 	uint64_t bytes[DLBUF_MAX_PLANES];	/* of each dma-buf, as requested */
-	char exporter[64];	/* that made the buffers; "": there are none yet */
+	char exporter[64];	/* exporter of the buffers; "": there are no buffers yet */
 };
 
 /*
  * Computes the layout that dlbuf_pool_create() would use with the same arguments,
- * so that a producer can be asked for it, or refuse it, before there are buffers.
+ * so that you can ask a producer for this layout before there are buffers.
  * If the producer then changes the pitch or the size, set pitch and bytes of opts to
  * its values.
  *
  * Fills in *info; set its size before: DLBUF_INFO(dlbuf_pool_info, info). devs and
- * opts are borrowed. exporter is not looked at. Does not allocate, call a driver or
- * block, unless there are V4L2 nodes: these are asked (VIDIOC_TRY_FMT), also while
- * they stream, and do not change.
+ * opts are borrowed. exporter is ignored. Does not allocate, call a driver or
+ * block, except that it asks V4L2 nodes (VIDIOC_TRY_FMT), also while they stream.
+ * This does not change the nodes.
  * -EINVAL, -EOPNOTSUPP, -EOVERFLOW as for dlbuf_pool_create(), except an exporter
  * that does not exist
  * -EBADF, -ENOTTY  as for dlbuf_alloc()
@@ -112,9 +114,9 @@ DLBUF_API int dlbuf_pool_layout(struct dlbuf_device *const devs[], size_t ndevs,
 
 /*
  * Allocates the buffers and imports each one on all devices, which keep the
- * imports until the pool is destroyed. With ndevs 0 it only allocates. All buffers are
- * of one exporter, see dlbuf_alloc_opts: if a party refuses a later buffer, all are made
- * again by another one.
+ * imports until the pool is destroyed. With ndevs 0 it only allocates. One exporter
+ * makes all buffers, see dlbuf_alloc_opts: if a party refuses a later buffer, another
+ * exporter makes all of them again.
  *
  * devs and opts are borrowed, *pool is new. May block while the kernel allocates
  * memory.
@@ -133,8 +135,8 @@ DLBUF_API int dlbuf_pool_create(struct dlbuf_device *const devs[], size_t ndevs,
 
 /*
  * Destroys the pool (taken; NULL does nothing) and closes its fds. Tensors of its
- * buffers stay valid and keep the memory alive. Imports without a tensor are dropped from
- * the caches of all devices, as by dlbuf_device_forget(). May block while drivers unmap.
+ * buffers stay valid and keep the memory alive. The caches of all devices drop imports
+ * without a tensor, as dlbuf_device_forget() does. May block while drivers unmap.
  */
 DLBUF_API void dlbuf_pool_destroy(struct dlbuf_pool *pool);
 
@@ -145,7 +147,7 @@ DLBUF_API int dlbuf_pool_get_info(struct dlbuf_pool *pool,
 /*
  * Describes a buffer as a linear frame: its format, size and planes. The fds are
  * peeked and valid while the pool lives: duplicate an fd that must live longer.
- * Set the metadata of this one frame, and the lease, afterwards.
+ * Set the frame's metadata and the lease afterwards.
  *
  * Fills in *frame; set its size before: DLBUF_INFO(dlbuf_frame, f). Pure; may be
  * called from any thread.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Preparation: the pixels of a frame as a model's input. One call crops, scales, converts
- * the colours, normalises and writes a tensor, in one pass over the pixels.
+ * Prepares the pixels of a frame as a model's input. One call crops, scales, converts the
+ * colours, normalises and writes a tensor, in one pass over the pixels.
  *
  *	static float pixels[3 * 640 * 640];
  *	int64_t shape[] = { 1, 3, 640, 640 };
@@ -33,9 +33,10 @@
  *	dlbuf_camera_close(cam);
  *	dlbuf_device_close(cpu);
  *
- * The tensor that a call writes: on the CPU any memory, which a DLManagedTensorVersioned of
- * yours or of another library describes. dlbuf_alloc() allocates one in a dma-buf: other
- * devices need that, and dlbuf_acquire() it before you read it.
+ * The tensor that a call writes: on the CPU its memory is of any kind, and a
+ * DLManagedTensorVersioned of yours or of another library describes it. Other devices need
+ * a tensor in a dma-buf, which dlbuf_alloc() makes: call dlbuf_acquire() before you read
+ * it.
  *
  * The picture is made upright first, as the frame's orientation says. docs/prepare.md defines
  * the result: sample positions, filters, matrices, rounding.
@@ -56,9 +57,9 @@ extern "C" {
 enum dlbuf_filter {
 	/* Two samples per axis: OpenCV's INTER_LINEAR, ONNX Runtime, YOLO. */
 	DLBUF_FILTER_BILINEAR = 0,
-	/* The sample that has the position: Pillow's NEAREST, but for ties. */
+	/* The sample at the position: Pillow's NEAREST, except for ties. */
 	DLBUF_FILTER_NEAREST = 1,
-	/* By overlap: INTER_AREA where the picture shrinks. */
+	/* Each sample by its overlap: INTER_AREA where the picture shrinks. */
 	DLBUF_FILTER_AREA = 2,
 	/* Pillow's BILINEAR; torchvision's with antialias. */
 	DLBUF_FILTER_TRIANGLE = 3,
@@ -70,8 +71,9 @@ enum dlbuf_filter {
 
 /*
  * Size of the scaled picture. The rules apply after the crop, the frame's orientation and the
- * turn. By all but EXACT, width and height may both be 0: the tensor has that size. Otherwise it
- * is the middle of the scaled picture, with bars where that is smaller.
+ * turn. With all rules but EXACT, width and height may both be 0: then the tensor has the size
+ * of the scaled picture. Otherwise the tensor is width x height: the middle of the scaled
+ * picture, with bars where the picture is smaller.
  */
 enum dlbuf_size_rule {
 	/* width x height, as `fit` says. */
@@ -84,22 +86,22 @@ enum dlbuf_size_rule {
 	DLBUF_SIZE_BOTH = 3,
 	/*
 	 * About min_pixels to max_pixels (0: no limit; set one at least), both sides a
-	 * multiple of `multiple`, and not less than it: smart_resize() of transformers, which
-	 * can exceed max_pixels where it rounds up to min_pixels, or to one multiple.
+	 * multiple of `multiple`, and not less than it: smart_resize() of transformers. Its
+	 * result can exceed max_pixels where it rounds up to min_pixels, or to one multiple.
 	 */
 	DLBUF_SIZE_PIXELS = 4,
-	/* scaled_width x scaled_height, whatever the aspect. */
+	/* scaled_width x scaled_height; the aspect may change. */
 	DLBUF_SIZE_SCALED = 5,
 };
 
 /* Place of the picture in width x height. */
 enum dlbuf_fit {
 	DLBUF_FIT_STRETCH = 0,
-	/* All of the picture, its aspect kept, bars of the pad colour beside it. */
+	/* All of the picture with its aspect, and bars of the pad colour beside it. */
 	DLBUF_FIT_LETTERBOX = 1,
 	/*
-	 * The centre of the picture, its aspect kept, with a margin that is cut off: the
-	 * shorter side is scaled to floor(size / crop_pct).
+	 * The centre of the picture with its aspect; a margin is cut off: the shorter
+	 * side is scaled to floor(size / crop_pct).
 	 */
 	DLBUF_FIT_CROP = 2,
 };
@@ -112,10 +114,10 @@ enum dlbuf_channels {
 
 #define DLBUF_PREPARE_NHWC	(1u << 0)	/* [N, H, W, C] instead of [N, C, H, W] */
 #define DLBUF_PREPARE_TOP_LEFT	(1u << 1)	/* all bars right and below */
-#define DLBUF_PREPARE_NO_ENLARGE (1u << 2)	/* letterbox: never larger than it is */
+#define DLBUF_PREPARE_NO_ENLARGE (1u << 2)	/* letterbox: never scales up */
 #define DLBUF_PREPARE_FLIP_X	(1u << 3)	/* left and right exchanged, after the turn */
 #define DLBUF_PREPARE_FLIP_Y	(1u << 4)	/* top and bottom exchanged, after the turn */
-/* A cut begins at (n - S) / 2 rounded half to even, as torchvision's; not rounded down. */
+/* A cut begins at (n - S) / 2 rounded half to even, as in torchvision, and not rounded down. */
 #define DLBUF_PREPARE_CUT_ROUND	(1u << 5)
 /*
  * Integers that the CPU makes of bytes are within half a unit plus 1e-3 of the definition in
@@ -127,9 +129,9 @@ enum dlbuf_channels {
 struct dlbuf_prepare_opts {
 	size_t size;
 	/*
-	 * The part of the visible picture as it is stored, in pixels; fractions are allowed,
-	 * sides of less than 1/1024 are not. All four 0: all of it. Only pixels that the crop
-	 * touches are read, and of a mosaic their neighbours.
+	 * The crop: a part of the visible picture as it is stored, in pixels. Fractions are
+	 * allowed, sides of less than 1/1024 are not. All four 0: the whole picture. Only
+	 * pixels that the crop touches are read, and of a mosaic their neighbours.
 	 */
 	double crop_x, crop_y, crop_width, crop_height;
 	enum dlbuf_size_rule rule;
@@ -145,7 +147,7 @@ struct dlbuf_prepare_opts {
 	uint32_t flags;			/* DLBUF_PREPARE_... */
 	/*
 	 * The colour of the bars, 0 to 255, in the order of the tensor's channels, before
-	 * scale, mean and std. Ultralytics has 114 three times.
+	 * scale, mean and std. Ultralytics uses 114, 114, 114.
 	 */
 	double pad[3];
 	enum dlbuf_channels channels;
@@ -168,9 +170,10 @@ struct dlbuf_prepare_opts {
 	double quant_scale;
 	int32_t zero_point;
 	/*
-	 * Threads that compute a frame on the CPU, each a part of the rows, with the same result:
-	 * the caller's, and at most 63 that the plan starts and that sleep between the calls.
-	 * 0 or 1: the caller's alone. Other devices do not need them.
+	 * Number of threads that compute a frame on the CPU, each a part of the rows: the
+	 * caller's, and at most 63 more. The plan starts these; they sleep between the calls. The
+	 * result does not depend on the number. 0 or 1: the caller's thread alone. Other devices
+	 * ignore it.
 	 */
 	uint32_t threads;
 	/* Fields that are not 0 are used instead of the frame's. */
@@ -187,7 +190,10 @@ struct dlbuf_prepare_info {
 	int32_t left, top;
 	/* The crop of the visible picture as it is stored, before the turn. */
 	double crop_x, crop_y, crop_width, crop_height;
-	/* From the stored picture to the tensor: the frame's orientation, then the options. */
+	/*
+	 * From the stored picture to the tensor: the frame's orientation and the options
+	 * together.
+	 */
 	uint32_t turn;
 	uint32_t flags;				/* DLBUF_PREPARE_FLIP_X, _Y */
 };
@@ -195,39 +201,39 @@ struct dlbuf_prepare_info {
 struct dlbuf_prepare;
 
 /*
- * Makes a plan: checks the options and computes the tables for frames like this one, of
- * the same size, crop, format, modifier, orientation and colour. The planes, fds and fence of
- * frame are not used. dlbuf_prepare_frame() also refuses frames that cannot be imported: with an
- * unknown modifier, or of an unpacked mosaic whose crop begins at an odd pixel.
+ * Makes a plan: checks the options and computes the tables for frames that have the size, crop,
+ * format, modifier, orientation and colour of this frame. The planes, fds and fence of frame are
+ * not used. So dlbuf_prepare_frame() may still refuse a frame that cannot be imported: one with
+ * an unknown modifier, or of an unpacked mosaic whose crop begins at an odd pixel.
  *
  * dev may be NULL, for dlbuf_prepare_tensors() and dlbuf_prepare_tensor_crops() on the CPU
- * alone. frame and opts are borrowed; *plan is new, and holds dev open: destroy it before the
- * handles of a wrapped device. A plan can be used by one thread at a time.
+ * alone. frame and opts are borrowed. *plan is new and keeps dev open: destroy the plan
+ * before the handles of a wrapped device. A plan can be used by one thread at a time.
  *
- * Does not wait for frames or other work. On a device the tables are copied there, and the
- * first plan compiles its kernel, which can take seconds.
+ * Does not wait for frames or other work. On devices other than the CPU the call copies
+ * the tables to the device. The first plan of a device also compiles its kernel, which can
+ * take seconds.
  *
- * In a child of fork() the CPU's plan prepares tensors of other libraries, by the caller's
- * thread alone, because the child has none of opts->threads. Frames and tensors of dlbuf are
- * refused there (-ESTALE), as in all calls.
+ * In a child of fork() a plan of the CPU still prepares tensors of other libraries, on the
+ * caller's thread alone, because the child does not have the plan's threads. The child's
+ * calls with frames and tensors of dlbuf return -ESTALE, as everywhere.
  * -EINVAL      frame, opts or plan is NULL, or a size is not set; a frame of 0 pixels, or with a
  *              side of more than 2^20; no such format; a mosaic of less than 2x2 pixels; no size
- *              for the rule; a side of the tensor or of the scaled picture of more than 32768
- *              pixels; a crop outside the picture; an option that is NaN, infinite or out of
- *              its range; range, chroma_site or hue of the frame's colour that is out of its
- *              range and that no option replaces; a reserved field that is not 0; a dtype
+ *              that the rule needs; a side of the tensor or of the scaled picture of more than
+ *              32768 pixels; a crop outside the picture; an option that is NaN, infinite or out
+ *              of its range; range, chroma_site or hue of the frame's colour that is out of
+ *              range, unless an option replaces it; a reserved field that is not 0; a dtype
  *              that is not in the list
  * -EOPNOTSUPP  a format without colours (compressed, metadata, a palette's indices), or whose
- *              pixels share bytes (but raw of MIPI CSI-2 is prepared: SBGGR10P, Y12P and their
- *              like); a crop of the frame that begins inside a sample; a matrix that is
+ *              pixels share bytes, except raw formats of MIPI CSI-2 (SBGGR10P, Y12P and
+ *              similar); a crop of the frame that begins inside a sample; a matrix that is
  *              unknown or not linear (ICtCp, BT.2020 with constant luminance), but only for
- *              formats that need one: R, G, B, grey and mosaics do not, and the code points
- *              of primaries and transfer are never used; a device that cannot prepare
- *              (docs/prepare.md has those that can); on devices other than the CPU mosaics,
- *              samples that share bytes, floats, HSV, signed values, unevenly spaced values
- *              (packed 4:1:1, YYUV), big-endian words (RGB565X, BGR666), words with a plane of
- *              alpha (RGB565_A8), values that are made of more than 65536 samples, a driver
- *              that refuses the kernel
+ *              formats that need one: RGB, grey and mosaics do not, and primaries and transfer
+ *              are never used; a device that cannot prepare (docs/prepare.md lists those that
+ *              can); on devices other than the CPU mosaics, samples that share bytes, floats,
+ *              HSV, signed values, unevenly spaced values (packed 4:1:1, YYUV), big-endian
+ *              words (RGB565X, BGR666), words with a plane of alpha (RGB565_A8), values of
+ *              more than 65536 samples, a driver that refuses the kernel
  * -EIO         a driver failed
  * -ESTALE      a parent process opened dev
  */
@@ -237,8 +243,7 @@ DLBUF_API int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_
 
 /*
  * Frees a plan (taken; NULL does nothing). Does not wait for frames that a device is still
- * preparing.
- * Ends the plan's threads, so call it before dlclose().
+ * preparing. The call ends the plan's threads, so make it before dlclose().
  */
 DLBUF_API void dlbuf_prepare_destroy(struct dlbuf_prepare *plan);
 
@@ -248,34 +253,35 @@ DLBUF_API int dlbuf_prepare_get_info(const struct dlbuf_prepare *plan,
 
 /*
  * Prepares a frame into image `index` of a tensor of the shape [N, C, H, W] or
- * [N, H, W, C], or [C, H, W] or [H, W, C] with index 0. C is 3, or of a grey tensor 1.
+ * [N, H, W, C], or [C, H, W] or [H, W, C] with index 0. C is 3, or 1 for a grey tensor.
  *
- * On the CPU, out may be of any library; strides may be NULL, as in DLPack before 1.2. The
- * call waits for the frame's producers, until deadline_ns (CLOCK_MONOTONIC, 0: none), and out
- * is complete when it returns. If out is a tensor of dlbuf that the caller has not acquired,
- * the call acquires and releases it.
+ * On the CPU, out may be a tensor of any library; its strides may be NULL, as in DLPack
+ * before 1.2. The call waits for the frame's producers, until deadline_ns (CLOCK_MONOTONIC,
+ * 0: none), and out is complete when it returns. If out is a tensor of dlbuf that the caller
+ * has not acquired, the call acquires and releases it.
  *
  * On other devices, out is a tensor of dlbuf on the plan's device, which the caller has not
- * acquired. Where the device acquires and releases by DLBUF_SYNC_FENCE, it waits for the
- * producers itself, whatever the deadline. The call returns before the work is complete: the
- * fence of the work is added to the dma-bufs of the frame and of out, so that each acquire of
- * out, on any device, waits for it. If the work waits for a fence that ends with an error, the
- * next acquire of out returns that. On the others (DLBUF_SYNC_EVENT, DLBUF_SYNC_BLOCKS) the
- * call waits, as on the CPU; deadline_ns limits the wait for earlier work only.
+ * acquired. A device that acquires and releases by DLBUF_SYNC_FENCE waits for the producers
+ * itself, also after the deadline. The call returns before the work is complete: the fence of
+ * the work is added to the dma-bufs of the frame and of out, so that each acquire of out, on
+ * any device, waits for it. If the work waits for a fence that ends with an error, the next
+ * acquire of out reports it. On devices with DLBUF_SYNC_EVENT or DLBUF_SYNC_BLOCKS the call
+ * waits for the work, as on the CPU; deadline_ns limits the wait for earlier work only.
  *
- * The lease of the frame fires when its pixels have been read. out is borrowed. Packed 4:2:2
- * may have a width, or a crop, that ends within a group of pixels, which dlbuf_import_frame()
- * refuses: the frame's rows have whole groups, and no pixel beyond the picture is used.
+ * The lease of the frame fires when its pixels have been read. out is borrowed. The width, or
+ * a crop, of a packed 4:2:2 frame may end within a group of pixels, although
+ * dlbuf_import_frame() refuses that: the frame's rows have whole groups, and no pixel beyond
+ * the picture is used.
  *
  * frame's fds are borrowed. On failure the lease does not fire.
- * -EINVAL      the plan has no device; the frame is of another kind than the plan's; the
- *              tensor has another shape; there is no image of that index; on other devices
- *              than the CPU, DLPack's fields reach beyond the tensor
- * -EOPNOTSUPP  another dtype or device than the plan's; strides that overlap, or beyond 2^31
- *              values; values that are not aligned to their size; a tensor whose range of
- *              addresses, or on other devices of bytes of the dma-buf, overlaps that of a
- *              plane; there also a frame or a tensor that the kernel cannot address: beyond
- *              4 GiB
+ * -EINVAL      the plan has no device; the frame differs from the plan's in size, crop,
+ *              format or the like; the tensor has another shape; there is no image of that
+ *              index; on devices other than the CPU, the fields of out reach beyond the
+ *              tensor
+ * -EOPNOTSUPP  another dtype or device than the plan's; strides that overlap, or that exceed
+ *              2^31 values; values that are not aligned to their size; a tensor that
+ *              overlaps a plane, in addresses, or on other devices in bytes of the dma-buf;
+ *              there also a frame or a tensor that the kernel cannot address: beyond 4 GiB
  * -EACCES      out is read-only
  * -EPROTO      out is of another major version of DLPack
  * -ETIME       the deadline passed
@@ -286,25 +292,25 @@ DLBUF_API int dlbuf_prepare_frame(struct dlbuf_prepare *plan, const struct dlbuf
 				  uint64_t deadline_ns);
 
 /*
- * Prepares planes that you have as tensors, n of them, into image `index` of out: those of an
- * imported frame, or on the CPU of any library that has DLPack, such as a decoder's planes in
- * plain memory. The plan has the frame's size, format,
- * colour and orientation. The planes are those of its
- * visible picture.
+ * Prepares planes that you have as tensors, n of them, into image `index` of out: the tensors
+ * of an imported frame, or on the CPU of any library with DLPack, such as a decoder's planes
+ * in plain memory. The plan has the frame's size, format, colour and orientation. The planes
+ * show its visible picture.
  *
- * Their shapes are those of the format's view PLANES; without that view, of WORDS (RGB565 is
- * [H, W] of uint16), and without both, of ROWS: [H, bytes] of uint8. Samples that share bytes
- * are in groups: SBGGR10P has 4 pixels in 5 bytes. Each row begins with a whole group, the one
- * that has the first visible pixel, so some pixels left of the crop may come before that pixel.
- * The tensors are on the plan's device. On other devices than the CPU they are tensors of
- * dlbuf that the caller has not acquired, and their leases wait for the work.
+ * They have the shapes of the format's view PLANES. Without that view they have those of WORDS
+ * (RGB565 is [H, W] of uint16), and without both those of ROWS: [H, bytes] of uint8. Samples
+ * that share bytes are in groups: SBGGR10P has 4 pixels in 5 bytes. Each row begins with the
+ * whole group that has the first visible pixel, so a row may begin with some pixels left of the
+ * crop. The tensors are on the plan's device. On devices other than the CPU they must be
+ * tensors of dlbuf that the caller has not acquired. Their leases wait for the work.
  *
- * planes and out are borrowed. Tensors of dlbuf are acquired for reading and released, if the
- * caller has not acquired them; of others, the caller knows that the pixels are complete. out,
- * index, deadline_ns and waiting are as in dlbuf_prepare_frame().
- * -EINVAL      not a tensor for each plane of the format; another shape than they have
- * -EOPNOTSUPP  another dtype; strides that are no rows; values that are not aligned to their
- *              size; a tensor of another device
+ * planes and out are borrowed. The call acquires tensors of dlbuf for reading and releases
+ * them, if the caller has not acquired them. For tensors of other libraries the caller must
+ * know that the pixels are complete. out, index, deadline_ns and waiting are as in
+ * dlbuf_prepare_frame().
+ * -EINVAL      not one tensor for each plane of the format; a tensor of another shape
+ * -EOPNOTSUPP  another dtype; strides that do not describe rows; values that are not aligned
+ *              to their size; a tensor of another device
  * -EOVERFLOW   rows that are too far apart for an address
  * and the errors of dlbuf_prepare_frame().
  */
@@ -314,12 +320,12 @@ DLBUF_API int dlbuf_prepare_tensors(struct dlbuf_prepare *plan,
 				    uint64_t deadline_ns);
 
 /*
- * Prepares a frame as dlbuf_prepare_frame(), without a plan of yours. The device makes one for
- * the frame and opts, and keeps the last four that were made so, until it is closed, with the
- * threads that their options ask for. Calls at the same time use a plan each. For programs with
- * more kinds of frames and options or more threads, and for other crops in each frame, plans of
- * your own are cheaper. *info is filled in as by dlbuf_prepare_get_info(); NULL: it is not.
- * frame, opts and out are borrowed; the lease fires as in dlbuf_prepare_frame().
+ * Prepares a frame as dlbuf_prepare_frame(), without a plan of yours. The device makes a plan
+ * for the frame and opts. It keeps the last four such plans, with their threads, until it is
+ * closed. Calls at the same time use a plan each. Plans of your own are cheaper for programs
+ * with more kinds of frames and options, with more threads, or with other crops in each frame.
+ * *info is filled in as by dlbuf_prepare_get_info(); NULL: it is not. frame, opts and out are
+ * borrowed; the lease fires as in dlbuf_prepare_frame().
  * -EINVAL      dev or frame is NULL
  * -EOPNOTSUPP  as for dlbuf_prepare_create()
  * and the errors of dlbuf_prepare_create() and dlbuf_prepare_frame().
@@ -329,25 +335,30 @@ DLBUF_API int dlbuf_prepare_once(struct dlbuf_device *dev, const struct dlbuf_fr
 				 DLManagedTensorVersioned *out, int64_t index,
 				 uint64_t deadline_ns, struct dlbuf_prepare_info *info);
 
-/* A part of the visible picture, as stored, as in struct dlbuf_prepare_opts. All 0: all. */
+/*
+ * A part of the visible picture as it is stored, as in struct dlbuf_prepare_opts. All 0: the
+ * whole picture.
+ */
 struct dlbuf_crop {
 	double x, y, width, height;
 };
 
 /*
  * Prepares several parts of a frame: image index + i of the tensor is crop i, prepared with
- * the plan's other options. For second models, which look at each detection of a
- * first, and for tiles. The frame is imported and waited for once. All crops are checked
- * before one is written, but an image can be written before -ENOMEM. On a device 64 crops, or
- * those within 1 GiB of the tensor, are one piece of work; its tables are computed and loaded
- * by the call, which after a failure waits for the work before.
+ * the plan's other options. Use it for a second model that looks at each detection of a first
+ * one, and for tiles. The call imports the frame once and waits for it once. It checks all
+ * crops before it writes an image, but an image can be written before -ENOMEM. On devices
+ * other than the CPU up to 64 crops, within 1 GiB of the tensor, are one piece of work. The
+ * call computes and loads the tables of that work; after a failure it waits for the work that
+ * it has submitted.
  *
- * infos may be NULL, or has room for n; infos[0].size is the size of each, and the others'
- * are set. After a failure infos are undefined. crops, infos, frame's fds and out are
- * borrowed; the lease fires once, and not on failure. Blocks as dlbuf_prepare_frame().
- * -EINVAL  no crops; a crop outside the picture; one whose result has another size than the
- *          tensor's images (a rule without width and height); fewer than index + n images; an
- *          infos[0].size by which the next info is not aligned
+ * infos may be NULL, or has room for n. Set infos[0].size: it is the size of each info,
+ * and the call sets the other sizes. After a failure infos are undefined. crops, infos,
+ * frame's fds and out are borrowed; the lease fires once, and not on failure. Blocks as
+ * dlbuf_prepare_frame().
+ * -EINVAL  no crops; a crop outside the picture; a crop whose result has another size than
+ *          the tensor's images (a rule without width and height); fewer than index + n
+ *          images; an infos[0].size that leaves the next info unaligned
  * and the errors of dlbuf_prepare_frame().
  */
 DLBUF_API int dlbuf_prepare_crops(struct dlbuf_prepare *plan, const struct dlbuf_frame *frame,
@@ -372,9 +383,9 @@ DLBUF_API int dlbuf_prepare_tensor_crops(struct dlbuf_prepare *plan,
 /*
  * Finds tiles of width x height pixels (0: as many as the tensor has) that cover the plan's
  * visible picture, row by row: for dlbuf_prepare_crops(), where small things must be seen.
- * Neighbours share overlap_x columns or overlap_y rows, the last two of a row or column
- * more: the last tile ends with the picture. Along an axis on which the picture is smaller
- * than a tile there is one, of the picture's size.
+ * Neighbours share overlap_x columns or overlap_y rows. The last two tiles of a row or
+ * column share more, because the last tile ends with the picture. Along an axis where the
+ * picture is smaller than a tile, there is one tile of the picture's size.
  *
  * *n is the number of tiles. crops may be NULL, or has room for `room`. Does not block.
  * -EINVAL  an argument is NULL; an overlap that is not less than the tile; 2^32 tiles or more
@@ -384,7 +395,7 @@ DLBUF_API int dlbuf_prepare_tiles(const struct dlbuf_prepare *plan, uint32_t wid
 				  uint32_t height, uint32_t overlap_x, uint32_t overlap_y,
 				  struct dlbuf_crop crops[], uint32_t room, uint32_t *n);
 
-/* Maps a place of the tensor to the visible picture of the frame as stored; both in pixels. */
+/* Maps a position in the tensor to the visible picture of the frame as stored, both in pixels. */
 static inline void dlbuf_prepare_map(const struct dlbuf_prepare_info *info, double x, double y,
 				     double *frame_x, double *frame_y)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sends tensors and frames to another process over a Unix socket. The bytes stay
- * where they are: a message has a description of some hundred bytes and the fds
- * of the dma-bufs (SCM_RIGHTS). The receiver need not trust the sender: it checks
- * the whole message before it imports anything.
+ * Sends tensors and frames to another process over a Unix socket. The bytes of
+ * the tensors are not sent: a message has a description of some hundred bytes and
+ * the fds of the dma-bufs (SCM_RIGHTS). The receiver need not trust the sender:
+ * it checks the whole message before it imports anything.
  *
  *	if (dlbuf_send(sock, &t, 1, NULL))
  *		errx(1, "%s", dlbuf_last_error());
@@ -18,14 +18,14 @@
  *
  * Sockets. AF_UNIX of these types:
  *
- *	SOCK_SEQPACKET  recommended: each side sees the other side's end
- *	SOCK_DGRAM      must be connected. The receiver does not see the end of
- *			the sender. If the receiver is gone when the sender
- *			sends, the kernel drops the messages sent before
+ *	SOCK_SEQPACKET  recommended: each side detects that the other side has ended
+ *	SOCK_DGRAM      must be connected. The receiver does not detect that the
+ *			sender has ended. If the receiver has ended when the
+ *			sender sends, the kernel drops the earlier messages
  *
- * Both deliver a message whole, with its fds, or not at all. So no peer can stop
- * in the middle of a message, and after an invalid message the next one can be
- * received. SOCK_STREAM cannot guarantee this and is refused.
+ * Both types deliver a message whole, with its fds, or not at all. So no peer
+ * can stop in the middle of a message, and the message after an invalid one can
+ * be received. SOCK_STREAM cannot guarantee this and is refused.
  *
  * Leases. An fd keeps the memory alive but not the pixels, so the sender must not
  * reuse a buffer that the receiver still reads. For a frame with a lease, and for
@@ -35,39 +35,41 @@
  * of the sender fires the lease, on its event thread. A receiver that keeps a
  * tensor keeps the buffer, and the sender cannot take it back.
  *
- * Leases and fork(). A child has no part in its parent's leases, of either side: in the
- * child the library closes the pipes. So a lease waits for the parent's tensors only. A
- * child of a receiver that reads the memory, which it has inherited, must end or be done
- * before the parent deletes them; better is a message to the child. A child of clone()
- * or vfork(), of which the library does not know, keeps the pipes until exec().
+ * Leases and fork(). A child of fork() does not hold its parent's leases, neither a
+ * sender's nor a receiver's: in the child the library closes the pipes. So a lease waits
+ * only for the parent's tensors. If the child of a receiver reads the memory that it has
+ * inherited, the parent must not delete the tensors before the child has finished; it is
+ * better to send the tensors to the child. The library does not notice clone() and
+ * vfork(): such a child keeps the pipes until exec().
  *
  * Order. The fences of a dma-buf belong to it, so the receiver acquires as usual.
- * The frame's own fence is sent too. Release what you wrote before you send it:
- * writes of the CPU have no fence.
+ * The frame's own fence is sent too. Release a tensor that you wrote before you
+ * send it: writes of the CPU have no fence.
  *
- * Access. A received tensor has the access of the sent one, or less. This limit
- * only holds for receivers that use this library: another one can do all that the
- * fd was opened for. To be safe, send an import of a read-only fd.
+ * Access. A received tensor has the access of the sent tensor, or less. Only this
+ * library enforces the limit: another receiver can do everything that the fd was
+ * opened for. To be safe, send an import of a read-only fd.
  *
- * Messages are for the same machine, in its byte order. Programs of 32 and 64
- * bits can exchange them. Another version of the library understands a message or
- * returns -EPROTO.
+ * Messages are for one machine, in its byte order. Programs of 32 and 64 bits can
+ * exchange them. Another version of the library accepts a message or returns
+ * -EPROTO.
  *
- * Closing what a peer has sent. A message that fails is closed in dlbuf_recv(), and to
- * close some files blocks, also with DLBUF_SOCKET_DONTWAIT or a deadline. The library
- * takes SO_LINGER off a socket that it closes, and holds no lock. What remains is true
- * for every program that receives fds:
- *   - to use or close a file of a file system in user space, or of a network, waits for
- *     that file system; to close a terminal may wait for its output;
- *   - a socket lingers still if a peer that also has it sets SO_LINGER again between the
- *     two calls, or if it is in the queue of a Unix socket that the peer has sent. While
- *     a thread of the peer holds the socket, e.g. in a page fault, both calls wait for it;
+ * Closing a peer's fds. dlbuf_recv() closes the fds of a message that fails. Closing
+ * some files blocks, also with DLBUF_SOCKET_DONTWAIT or a deadline. The library
+ * removes SO_LINGER from a socket before it closes it, and holds no lock. These limits
+ * remain, as for every program that receives fds:
+ *   - using or closing a file of a network file system, or of one in user space, waits
+ *     for that file system; closing a terminal may wait for its output;
+ *   - closing a socket still waits if a peer that also has it sets SO_LINGER again between
+ *     the two calls, or if the socket is in the queue of a Unix socket that the peer has
+ *     sent. While a thread of the peer locks the socket, e.g. in a page fault, both calls
+ *     wait for that thread;
  *   - if the process has no room for all fds of a message (-EMFILE), the kernel closes
- *     the others in recvmsg(). The library holds a lock then: meanwhile other calls of
- *     dlbuf_recv(), the end of leases and fork() wait, too;
+ *     the rest of them in recvmsg(). The library holds a lock during recvmsg(), so
+ *     other calls of dlbuf_recv(), the end of leases and fork() wait, too;
  *   - when you close your socket, the kernel closes the fds of the unread messages.
- * A process that must not wait receives from peers that it does not trust in another
- * process.
+ * A process that must not wait should let another process receive from untrusted
+ * peers.
  *
  * Specification: unix(7), cmsg(3); docs/wire.md has the messages.
  */
@@ -89,30 +91,30 @@ struct dlbuf_socket_opts {
 	/*
 	 * CLOCK_MONOTONIC nanoseconds. A call that must wait longer fails with
 	 * -ETIME, also on a non-blocking socket. 0 means no deadline; a time in
-	 * the past means: try without waiting. The socket's own timeouts are
-	 * ignored.
+	 * the past means: try without waiting. The library ignores the socket's
+	 * own timeouts.
 	 */
 	uint64_t deadline_ns;
 	uint32_t flags;		/* DLBUF_SOCKET_... */
 	uint32_t reserved;
 	/*
 	 * Options for the imports of dlbuf_recv(), borrowed. view and flags are
-	 * used for frames; tensors keep the layout of the sender. access 0 means
-	 * all that the sender's tensor and the fd allow.
+	 * used for frames; tensors keep the sender's layout. access 0 means the
+	 * access that both the sender's tensor and the fd allow.
 	 */
 	const struct dlbuf_import_opts *import;
 };
 
-/* As if the socket were non-blocking: a deadline_ns that is not 0 counts more. */
+/* As if the socket were non-blocking. A deadline_ns that is not 0 has priority. */
 #define DLBUF_SOCKET_DONTWAIT	(1u << 0)
 
 /*
  * Sends at most DLBUF_MAX_PLANES tensors of dlbuf, of any devices, as one
  * message. Tensors of one import share one fd.
  *
- * sock and tensors are borrowed: you may delete yours afterwards. If a tensor is
- * of a frame with a lease, or of a copy, the library keeps a share of it until the
- * receiver is done, and deletes the share on its event thread.
+ * sock and tensors are borrowed: you may delete your tensors afterwards. If a
+ * tensor belongs to a frame with a lease, or is a copy, the library keeps a share
+ * of it until the receiver is done, and deletes the share on its event thread.
  *
  * Blocks while the socket is full, and while devices with DLBUF_SYNC_EVENT still
  * work on the dma-bufs, unless the socket is non-blocking. On failure nothing is
@@ -129,7 +131,7 @@ struct dlbuf_socket_opts {
  * -EPERM         the receiver accepts no fds (SO_PASSRIGHTS), or is connected to
  *                another socket
  * -ENOMEM        also: the thread that waits for the receiver cannot be started
- * -EIO, -ENOBUFS  the kernel failed, or has no room for the message
+ * -EIO, -ENOBUFS  the kernel failed, or has no memory for the message
  */
 DLBUF_API int dlbuf_send(int sock, DLManagedTensorVersioned *const tensors[],
 			 uint32_t ntensors, const struct dlbuf_socket_opts *opts);
@@ -158,23 +160,24 @@ DLBUF_API int dlbuf_send_frame(int sock, const struct dlbuf_frame *frame,
  * sock and opts are borrowed. tensors has room for DLBUF_MAX_PLANES; they are new
  * and *ntensors is their number. Either all tensors are made or none.
  *
- * frame may be NULL. Otherwise the caller sets its size, and it describes the
- * received frame. Its planes' fds are peeked: they belong to the tensors, or are
- * -1 if no tensor has that plane. It has no lease, and no fence, because the fence
- * is on its dma-bufs now. If tensors were received its nplanes is 0.
+ * frame may be NULL. Otherwise the caller sets frame->size, and the call describes
+ * the received frame. Its planes' fds are peeked: they belong to the tensors, or
+ * are -1 if no tensor has that plane. *frame has no lease, and no fence, because
+ * the fence is now in the dma-bufs. If the message has tensors and no frame,
+ * nplanes is 0.
  *
- * An import of this call is dropped with its last tensor, so that nothing of a
- * message stays. With DLBUF_IMPORT_KEEP in opts->import it stays idle in the
- * cache, as for dlbuf_import(): a sender's few buffers are then imported once and
- * not for each message, and the receiver keeps the memory of up to cache_max_idle
- * buffers.
+ * The device drops an import of this call with its last tensor, so that nothing
+ * of a message remains. With DLBUF_IMPORT_KEEP in opts->import the import stays
+ * idle in the cache, as for dlbuf_import(). Then a sender's few buffers are
+ * imported once and not for each message, and the receiver keeps the memory of up
+ * to cache_max_idle buffers.
  *
  * Blocks until there is a message, unless the socket is non-blocking. Signals do
- * not interrupt it. It does not wait for fences, unless the kernel cannot attach
- * the frame's fence, see dlbuf_import_frame().
+ * not interrupt it. Does not wait for fences, unless the kernel cannot add the
+ * frame's fence to the dma-bufs, see dlbuf_import_frame().
  *
  * The arguments are checked first: if they are wrong, the message stays in the
- * socket. Otherwise a message that fails is lost: its fds are closed, the sender's
+ * socket. Later failures lose the message: the call closes its fds, the sender's
  * lease fires, and the next message can be received.
  * -EAGAIN   there is no message and the socket is non-blocking
  * -ETIME    the deadline passed without a message
@@ -183,12 +186,12 @@ DLBUF_API int dlbuf_send_frame(int sock, const struct dlbuf_frame *frame,
  * -EPROTO   the packet is not a message of dlbuf (an empty packet, for example),
  *           or its fds do not match it
  * -EBADF    an fd of the message is not a dma-buf, or sock is not open
- * -ENOTCONN  sock is not connected. A SOCK_DGRAM socket is not after a send to a peer
- *            that is gone, which returned -EPIPE
+ * -ENOTCONN  sock is not connected. A SOCK_DGRAM socket is no longer connected after
+ *            a send that returned -EPIPE because the peer has ended
  * -EACCES   the requested access is more than the sender allows
- * -EMFILE   the process has no room for its fds
+ * -EMFILE   the process has no room for the fds of the message
  * -EINVAL   sock is not a Unix socket of these types, bad opts, no such view,
- *           frame->size, a NULL
+ *           frame->size is not set, a NULL
  * and the errors of dlbuf_import() and dlbuf_import_frame(), e.g. -ERANGE for
  * bytes outside the dma-buf.
  */

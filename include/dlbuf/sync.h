@@ -11,25 +11,26 @@
  * reader waits for writers, a writer for readers and writers) and for a fence of
  * the caller. Then it makes the memory visible to the device. Release makes your
  * writes visible to the other users. On a device whose release is FENCE (see below)
- * it adds a fence of your work to the dma-buf, for which they wait.
+ * it also adds a fence of your work to the dma-buf. The other users wait for this
+ * fence.
  *
  * The device decides who waits. dlbuf_device_info.acquire and .release are one of:
  *
  *	DLBUF_SYNC_FENCE   Acquire: the device waits, and the call does not block,
- *			   but for the cases that dlbuf_acquire() names.
+ *			   except in the cases that dlbuf_acquire() names.
  *			   Release: the dma-buf gets a fence of your work, so the
  *			   CPU and every driver that uses the dma-buf's fences
  *			   wait for it; the call does not block. (On the path
  *			   `copy`, release is EVENT.)
  *	DLBUF_SYNC_EVENT   Only for release: the call does not block. The device's
- *			   event shows when the work is complete. The dma-buf
- *			   gets no fence, because no program can make one of
- *			   such an event.
+ *			   event shows when the work is complete. The dma-buf gets
+ *			   no fence, because a program cannot turn such an event
+ *			   into a fence.
  *	DLBUF_SYNC_BLOCKS  The calling thread waits. The CPU does this.
  *
  * `stream` is a queue of the device: a VkQueue for Vulkan, a CUstream for CUDA.
- * NULL is the default stream, and the only one of the CPU. The handle is trusted: OpenCL
- * and CUDA report a queue of another device, Vulkan cannot.
+ * NULL is the default stream; the CPU has no other. The handle is trusted: OpenCL and
+ * CUDA detect a queue of another device, Vulkan cannot.
  *
  * Tensors and streams. Each tensor of a buffer is acquired on its own, or several
  * with dlbuf_acquire_all(). Two tensors of one buffer may be acquired at the same
@@ -51,7 +52,7 @@ extern "C" {
 
 /*
  * A value of `stream` for CUDA, HIP and Level Zero: the caller has ordered the work itself,
- * as DLPack's stream -1 means. Acquires of a tensor that is a copy refuse it.
+ * as DLPack's stream -1 means. An acquire of a tensor that is a copy refuses it.
  */
 #define DLBUF_STREAM_NO_ORDER ((void *)-1)
 
@@ -61,15 +62,16 @@ struct dlbuf_acquire_opts {
 	 * CLOCK_MONOTONIC nanoseconds. A call that must block longer fails with
 	 * -ETIME. 0 means no deadline; a time in the past means: try without
 	 * waiting. It is a time and not a duration, so that the planes of a frame
-	 * can share one.
+	 * can share one deadline.
 	 */
 	uint64_t deadline_ns;
 	/*
 	 * A sync_file to wait for, in addition to the fences of the dma-buf;
 	 * borrowed. 0 and -1 mean none, so zeroed options have no fence. If the
 	 * number of your sync_file is 0, duplicate it first. The call checks that
-	 * it is a sync_file. The eventfd of a release (DLBUF_SYNC_EVENT) is not
-	 * one, and is not needed: an acquire waits for such work of this process.
+	 * it is a sync_file. The eventfd of a release (DLBUF_SYNC_EVENT) is not a
+	 * sync_file, and is not needed: an acquire waits for such work of this
+	 * process.
 	 */
 	int fence;
 	uint32_t flags;		/* DLBUF_ACQUIRE_* */
@@ -84,22 +86,24 @@ struct dlbuf_acquire_opts {
  * fences that dlbuf_pending() reported last; and the fences of an earlier access of
  * this tensor, if no other call has reported them.
  *
- * Told by dlbuf_release() (-EIO, the access has ended): fences for which the device
- * waits (DLBUF_SYNC_FENCE) and which failed before the release. If they are still
- * pending then, a sync_file that the release returns ends with their error, the next
- * acquire of the tensor tells it, and so does dlbuf_lease_result(). On such a device the
- * work has been submitted when a fence fails, and runs: its results are the caller's to
- * discard. The fence that dlbuf_acquire_fence() gives is the caller's to look at, by
- * dlbuf_fence_status(): if it fails later, no call of the tensor tells its error.
+ * Reported by dlbuf_release() (-EIO, the access has ended): fences that the device waits
+ * for (DLBUF_SYNC_FENCE) and that failed before the release. If such a fence is still
+ * pending at the release and fails later, a sync_file that the release returns ends with
+ * its error, and the next acquire of the tensor and dlbuf_lease_result() report it. On
+ * such a device the work is already submitted when a fence fails, and runs: the caller
+ * must discard its results. The caller must check the fence of dlbuf_acquire_fence()
+ * with dlbuf_fence_status(): if it fails later, no call of the tensor reports its error.
  *
- * Not told: a fence of the dma-buf that failed before the call, because the kernel
- * removes fences when they signal; one that the calling thread waited for while no fd was
- * left, because the kernel tells its error by a sync_file only. And on the CPU, without a
- * deadline, a fence of a dma-buf that did not need a wait in its last 32 acquires: START
- * waits for it, but does not tell its error, and looking at the fences first costs as much
- * as START and END together. An acquire looks at them if it has a deadline, which may be
- * UINT64_MAX; if this process added a fence of a writer since the last look; or if one of the last 32
- * acquires, or one of 64 others, had to wait.
+ * Not reported:
+ *   - a fence of the dma-buf that failed before the call, because the kernel removes
+ *     fences when they signal
+ *   - a fence that the calling thread waited for while no fd was left, because the kernel
+ *     reports its error only by a sync_file
+ *   - on the CPU, a fence of an acquire that does not look at the fences first: START
+ *     waits for the fence, but does not report its error. A look costs as much as START
+ *     and END together, so an acquire looks only if it has a deadline, which may be
+ *     UINT64_MAX; if this process added a fence of a writer since the last look; or if one
+ *     of the last 32 acquires of the dma-buf, or one of 64 others, had to wait
  */
 #define DLBUF_ACQUIRE_DAMAGED 1u
 
@@ -116,20 +120,20 @@ struct dlbuf_acquire_opts {
  * somebody adds after the look, and an exporter may be slow. An acquire of an idle
  * buffer needs no memory, fd or thread.
  *
- * Vulkan: submits to `stream` a wait for the fences and the barrier that acquires
- * the buffer from the foreign queue family. If the driver has no SYNC_FD
+ * Vulkan: submits a wait for the fences, and the barrier that acquires the buffer
+ * from the foreign queue family, to `stream`. If the driver has no SYNC_FD
  * semaphores, the call blocks for the fences first.
  *
- * A device that waits by itself ignores the deadline. Nevertheless the call waits on
- * the calling thread
+ * A device that waits by itself ignores the deadline. Even then the calling thread
+ * waits in these cases:
  *	- until the deadline: for work of another device of this process that gives no
  *	  fence (DLBUF_SYNC_EVENT); on a kernel without sync_file; if there is no
  *	  fd for a sync_file, or no fd or memory for the device's wait; if the device has
  *	  to flush its caches by a call; and on CUDA, HIP and Level Zero, if more than
- *	  eight imports are to be freed and the waits that stood when one of them was
- *	  dropped are over. Drivers wait for all streams in a free, so streams begin no
- *	  other wait until it is done. Without a deadline this call then never returns
- *	  if the calling thread itself signals the fence later;
+ *	  eight imports wait to be freed and every wait that was pending when one of
+ *	  them was dropped has ended: the driver waits for all streams in a free, so no
+ *	  stream begins another wait before the free. Without a deadline this call then
+ *	  never returns if the calling thread itself signals the fence later;
  *	- without a deadline: on OpenCL, CUDA, HIP and Level Zero, if the library's own
  *	  thread cannot watch the fence for the device, because there is no fd, memory
  *	  or thread for that.
@@ -140,7 +144,7 @@ struct dlbuf_acquire_opts {
  * -EBUSY   the tensor is already acquired
  * -ETIME   the deadline passed; nothing is acquired
  * -EIO     the kernel or the driver failed, the device is lost, or a fence ended
- *          with an error (DLBUF_ACQUIRE_DAMAGED says which); nothing is acquired
+ *          with an error (see DLBUF_ACQUIRE_DAMAGED); nothing is acquired
  */
 DLBUF_API int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
 			    void *stream, const struct dlbuf_acquire_opts *opts);
@@ -149,26 +153,27 @@ DLBUF_API int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
  * Ends the access that dlbuf_acquire() began. The other users wait for the work
  * that was submitted to `stream` before this call. If the kernel or the driver
  * fails, the access ends too: before the call returns the error, it waits until the
- * device does not use the buffer any more. It does not wait for a lost device. If an
- * argument is refused, nothing changes and the access continues.
+ * device does not use the buffer any more. The call does not wait for a lost device.
+ * If an argument is refused, nothing changes and the access continues.
  *
  * tensor is borrowed. fence may be NULL. Otherwise *fence is new: an fd that
  * becomes readable when the work is complete. It is an eventfd if
  * dlbuf_device_info.release is DLBUF_SYNC_EVENT or the tensor's path is `copy`,
- * otherwise a sync_file. It is -1 if the work is complete already, which is always
- * so on a device with DLBUF_SYNC_BLOCKS. Close it.
+ * otherwise a sync_file. It is -1 if the work is complete already, as always on a
+ * device with DLBUF_SYNC_BLOCKS. Close the fd.
  *
  * Waits for the work, and *fence is -1, if the device has DLBUF_SYNC_BLOCKS, if the kernel
  * cannot add a fence to a dma-buf (before 6.0), if a call fails (see above), or on a device
  * with DLBUF_SYNC_EVENT if there is no fd or no memory for an eventfd. lavapipe waits in
- * the export of the fence. The deletion of an acquired tensor is such a release.
+ * the export of the fence. The deletion of an acquired tensor is a release, and
+ * may wait in the same way.
  *
  * Vulkan with DLBUF_SYNC_FENCE: the work before the call may wait only for signals that
- * are submitted already, because Vulkan makes a sync_file of such work only
- * (VUID-VkSemaphoreGetFdInfoKHR-handleType-03254). If it waits for a timeline value that
- * this thread signals later, the call may never return. In that case submit the signal
- * first; or export a sync_file of your work when it is submitted, and end the access with
- * dlbuf_release_fence(), which submits nothing.
+ * are submitted already, because Vulkan makes a sync_file only of such work
+ * (VUID-VkSemaphoreGetFdInfoKHR-handleType-03254). If the work waits for a timeline value
+ * that this thread signals later, the call may never return. In that case submit the
+ * signal first; or export a sync_file of your work when it is submitted, and end the
+ * access with dlbuf_release_fence(), which submits nothing.
  * -EINVAL  not a tensor of dlbuf, not acquired, or not a stream of the device
  * -EINVAL  dlbuf_acquire_all() acquired the tensor together with others, and this is
  *          not the stream of that call; the access continues
@@ -184,9 +189,9 @@ DLBUF_API int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream,
 			    int *fence);
 
 /*
- * dlbuf_acquire() for n tensors of one device, for example the planes of a frame:
- * all of them are acquired, or none. Waits once, for all of them together; a
- * device that waits by itself waits for one merged fence. On Vulkan it is one submit for
+ * dlbuf_acquire() for n tensors of one device, for example the planes of a frame: all of
+ * them are acquired, or none. The call waits once for all of them together; a device
+ * that waits by itself waits for one merged fence. On Vulkan the call is one submit for
  * each 16 dma-bufs.
  *
  * If the call acquires several tensors of the same frame and the same dma-buf, they
@@ -209,11 +214,11 @@ DLBUF_API int dlbuf_acquire_all(DLManagedTensorVersioned *const tensors[],
 				const struct dlbuf_acquire_opts *opts);
 
 /*
- * dlbuf_release() for n tensors of one device, however each was acquired. On Vulkan it
- * is one submit for each 16 dma-bufs, whose fence is added to all of these. All
- * accesses end, also if the kernel or the driver fails for one of them; -EIO
- * reports the first failure, and *fence is not written. If an argument is refused,
- * all accesses continue.
+ * dlbuf_release() for n tensors of one device, acquired one by one or together. On
+ * Vulkan it is one submit for each 16 dma-bufs, and all of these get the fence of the
+ * submit. All accesses end, also if the kernel or the driver fails for one of them;
+ * -EIO reports the first failure, and *fence is not written. If an argument is
+ * refused, all accesses continue.
  *
  * tensors are borrowed. fence may be NULL. Otherwise *fence is new: one fd that
  * becomes readable when the work on all tensors is complete, or -1. It is a
@@ -224,10 +229,10 @@ DLBUF_API int dlbuf_acquire_all(DLManagedTensorVersioned *const tensors[],
  * Blocks as dlbuf_release() does. Also blocks until the work is complete if there is
  * no memory or no fd for *fence.
  * -EINVAL  also: tensors of several devices, or a tensor is in the list twice
- * -EINVAL  also: the list has only some of the tensors that were acquired together,
+ * -EINVAL  also: the list has not all of the tensors that were acquired together,
  *          and stream is not the stream of their acquire
- * -EBUSY   also: fence is not NULL, and the list has only some of the tensors that
- *          were acquired together, while others of them are still acquired
+ * -EBUSY   also: fence is not NULL, and a tensor that was acquired together with
+ *          one of the list is still acquired and not in the list
  * -EIO     as above
  */
 DLBUF_API int dlbuf_release_all(DLManagedTensorVersioned *const tensors[],
@@ -238,8 +243,8 @@ DLBUF_API int dlbuf_release_all(DLManagedTensorVersioned *const tensors[],
  * when everything is complete that dlbuf_acquire(tensor, access) would wait for now.
  * This includes work of this process that has no fence (DLBUF_SYNC_EVENT). Work that
  * is submitted later is not included, except on a kernel without sync_file. Readable
- * does not mean successful: the tensor's next acquire tells fences that ended with an
- * error.
+ * does not mean successful: the tensor's next acquire reports fences that ended with
+ * an error.
  *
  * tensor is borrowed, and may be acquired or not. *fd is new, or -1 if nothing is
  * pending. Poll and close it, and do nothing else with it: it may be a sync_file,
@@ -254,14 +259,15 @@ DLBUF_API int dlbuf_pending(DLManagedTensorVersioned *tensor, uint32_t access,
 			    int *fd);
 
 /*
- * Begins an access and submits nothing. It is for applications that wait and signal
- * by themselves. *fence is new: your work must wait for it. -1 means that there is
- * nothing to wait for. You must also do what the device's API requires, e.g. Vulkan's
- * barrier from the foreign queue family.
+ * Begins an access and submits nothing, for applications that wait and signal by
+ * themselves. *fence is new: your work must wait for it. -1 means that there is
+ * nothing to wait for. You must also make the calls that the device's API requires,
+ * e.g. Vulkan's barrier from the foreign queue family.
  *
  * Does not wait, except on a kernel without sync_file (before 6.0, or configured
- * so), or if no fd is left: then it blocks until the fences have signalled. If the
- * tensor is deleted without a release, dlbuf assumes that the work is complete.
+ * so), or if no fd is left: then the call blocks until the fences have signalled.
+ * If the tensor is deleted without a release, dlbuf assumes that the work is
+ * complete.
  * -EOPNOTSUPP  the CPU: it needs DMA_BUF_IOCTL_SYNC
  * and the errors of dlbuf_acquire().
  */

@@ -4,8 +4,8 @@
  * per point. GPU drivers, Wayland and PipeWire use them. These functions convert
  * points to sync_files and back.
  *
- * drm_fd is a DRM node whose driver has syncobjs. handle is a syncobj of it. Both
- * are borrowed. Point 0 means the fence of a binary syncobj.
+ * drm_fd is a DRM node whose driver has syncobjs. handle is a syncobj of that
+ * node. Both are borrowed. Point 0 means the fence of a binary syncobj.
  *
  * Errors of all functions:
  * -EBADF       drm_fd is not open

@@ -11,18 +11,19 @@
  *   - a tensor without elements has data == NULL
  * strides is never NULL for a tensor with dimensions.
  *
- * A copy of the struct is not a tensor of dlbuf: calls refuse it with -EINVAL. Only its
- * deleter works, and deletes the tensor. dlbuf_tensor_share() makes one of another shape.
+ * A copy of the struct is not a tensor of dlbuf: calls refuse it with -EINVAL. Only the
+ * deleter of the copy works: it deletes the tensor. For a tensor with another shape, call
+ * dlbuf_tensor_share().
  *
- * Allocations. For a buffer that the device has imported before, the library calls
- * malloc() this often. The driver's own calls are not counted. The deleter of a
- * tensor, or of the last tensor of a frame, frees the memory.
+ * Allocations. If the device has imported a buffer before, the library calls
+ * malloc() this often, without the driver's own calls. The deleter of a tensor, or
+ * of the last tensor of a frame, frees the memory.
  *   - dlbuf_import(), dlbuf_tensor_import(), each share or view of a tensor: once
  *   - dlbuf_import_frame(): once for the lease and all tensors of the frame. If the
  *     frame is copied: once for the lease and once per tensor
  *   - dlbuf_lease_create(): once
  *   - acquire and release of a tensor on the CPU without a deadline: never. Other
- *     devices use their objects again, and allocate one for each piece of work in
+ *     devices reuse their objects, and have one for each piece of work in
  *     progress
  *   - dlbuf_acquire_all(): once for each dma-buf that several of its tensors share, such
  *     as the planes of a frame; once more for more than 8 tensors
@@ -46,17 +47,18 @@ extern "C" {
 struct dlbuf_import_opts {
 	size_t size;
 	/*
-	 * dlbuf_access. 0 means all that the fd was opened for. DLBUF_WRITE is as
-	 * DLBUF_RW, because memory for writing can be read too. Without DLBUF_WRITE
-	 * the tensor has DLPACK_FLAG_BITMASK_READ_ONLY set, and on the CPU its pages
-	 * cannot be written.
+	 * dlbuf_access. 0 means the access that the fd was opened for. DLBUF_WRITE
+	 * means DLBUF_RW, because writable memory can be read too. Without
+	 * DLBUF_WRITE the tensor has DLPACK_FLAG_BITMASK_READ_ONLY set, and on the
+	 * CPU its pages cannot be written.
 	 */
 	uint32_t access;
 	uint32_t flags;		/* DLBUF_IMPORT_... */
 	uint32_t view;		/* enum dlbuf_view, for dlbuf_import_frame() */
 	/*
 	 * The paths that may be tried, as DLBUF_PATH_BIT()s. 0: all that flags
-	 * allow. For tests and measurements: by default the best path is taken.
+	 * allow. For tests and measurements: by default the device takes the
+	 * best path.
 	 */
 	uint32_t paths;
 };
@@ -67,9 +69,9 @@ struct dlbuf_import_opts {
 /*
  * For dlbuf_recv(): keeps the import in the cache after its last tensor. Use it if
  * the sender sends the same few buffers again and again, as a camera does: each is
- * then imported once. Without it dlbuf_recv() keeps no import, because the bytes
- * and the fd of a buffer that never comes again would stay with the receiver.
- * dlbuf_import() and dlbuf_import_frame() always keep imports.
+ * then imported once. Without it dlbuf_recv() keeps no import, because the
+ * receiver would keep the memory and the fd of a buffer that the sender never
+ * sends again. dlbuf_import() and dlbuf_import_frame() always keep imports.
  */
 #define DLBUF_IMPORT_KEEP	(1u << 1)
 
@@ -78,14 +80,15 @@ struct dlbuf_import_opts {
  * dma-buf before, this is a lookup.
  *
  * The tensor is not a copy, unless flags has DLBUF_IMPORT_MAY_COPY and the device
- * has no other way. Then it is memory of the device: each acquire copies the
- * buffer into it, and each release of a writer copies it back. The tensor's path
- * tells. DLPACK_FLAG_BITMASK_IS_COPIED is not set, because it promises a single
- * owner.
+ * has no other way. Then the tensor is memory of the device: each acquire copies
+ * the buffer into it, and each release of a writer copies it back.
+ * dlbuf_tensor_info.path shows this. DLPACK_FLAG_BITMASK_IS_COPIED is not set,
+ * because it promises a single owner.
  *
  * fd is duplicated: you may close yours. layout and opts are borrowed. *tensor is
- * new: it keeps the memory and the device alive until its deleter is called, on
- * any thread. May block while the driver maps. Does not wait for fences.
+ * new: it keeps the memory and the device alive until its deleter is called,
+ * which any thread may do. May block while the driver maps. Does not wait for
+ * fences.
  * -EINVAL, -EOPNOTSUPP, -EOVERFLOW  from dlbuf_layout_extent(), or bad opts
  * -EBADF   fd is not open or not a dma-buf
  * -EACCES  opts ask for writing and fd was opened read-only
@@ -101,23 +104,24 @@ DLBUF_API int dlbuf_import(struct dlbuf_device *dev, int fd,
 			   DLManagedTensorVersioned **tensor);
 
 /*
- * Makes another tensor of the same import, with the lease, the device and the access of
- * `tensor`, and an acquire of its own. No byte is copied. For example, give one to a
- * framework, which deletes it at any time, and keep one for acquire and release.
+ * Makes another tensor of the same import. It has the lease, the device and the access
+ * of `tensor`, and is acquired on its own. No byte is copied. For example, give one
+ * tensor to a framework, which deletes it at any time, and keep one for acquire and
+ * release.
  *
- * layout NULL: over the same bytes, with the same layout. Otherwise a view, with another
- * shape, strides or type: a part of a picture, a column, a transposed matrix.
- * layout->byte_offset is relative to the first byte that `tensor` covers, which is
- * dlbuf_tensor_info.first and, without negative strides, the first element of
- * `tensor`: with byte_offset 0 the view begins where the tensor does. In the new
- * tensor data and byte_offset are as for each tensor (see the top of this file); on a
- * device with handles data stays the handle of the whole buffer. All elements must lie
- * in the bytes that `tensor` covers, between dlbuf_tensor_info.first and .end, so that
- * a view of a plane never has bytes of another plane. Padding between the rows of
+ * layout NULL: the new tensor covers the same bytes with the same layout. Otherwise it
+ * is a view, with another shape, strides or type: a part of a picture, a column, a
+ * transposed matrix. layout->byte_offset is relative to the first byte that `tensor`
+ * covers, which is dlbuf_tensor_info.first and, without negative strides, the first
+ * element of `tensor`: with byte_offset 0 the view begins where the tensor does. data
+ * and byte_offset of the new tensor follow the rules at the top of this file; on a
+ * device with handles data is still the handle of the whole buffer. All elements must
+ * lie in the bytes that `tensor` covers, between dlbuf_tensor_info.first and .end, so
+ * that a view of a plane never has bytes of another plane. Padding between the rows of
  * `tensor` is inside.
  *
- * tensor and layout are borrowed. *out is new and independent of them. `tensor` has no
- * DLPACK_FLAG_BITMASK_IS_COPIED any more. Does not block.
+ * tensor and layout are borrowed. *out is new and independent of them. The call clears
+ * DLPACK_FLAG_BITMASK_IS_COPIED of `tensor`. Does not block.
  * -EINVAL, -EOPNOTSUPP, -EOVERFLOW  from dlbuf_layout_extent(), for byte_offset from the
  *          start of the dma-buf; or not a tensor of dlbuf
  * -ERANGE  the view is not inside the bytes of the tensor
@@ -136,8 +140,9 @@ DLBUF_API int dlbuf_tensor_share(const DLManagedTensorVersioned *tensor,
  * independent of them. May block while the driver maps. Does not wait for fences.
  * -EINVAL      not a tensor of dlbuf, or bad opts
  * -EACCES      opts ask for writing and `tensor` does not allow it
- * -EOPNOTSUPP  the tensor is the library's own copy of a frame that is not linear, whose
- *              buffer the library uses again; or the device has no path to the dma-buf
+ * -EOPNOTSUPP  the tensor is the library's own copy of a frame that is not linear, and
+ *              the library reuses the copy's buffer; or the device has no path to the
+ *              dma-buf
  * and the other errors of dlbuf_import()
  */
 DLBUF_API int dlbuf_tensor_import(struct dlbuf_device *dev,

@@ -2,9 +2,9 @@
 /*
  * udmabuf: makes a dma-buf of the pages of a memfd. Devices that import dma-bufs
  * use the dma-buf. Devices that only register host memory use the mapping of the
- * memfd: it can be pinned, while the mapping of the dma-buf cannot (CUDA, HIP,
- * io_uring and O_DIRECT refuse it). Both show the same pages, so dlbuf keeps the
- * memfd beside the dma-buf.
+ * memfd, which can be pinned. The mapping of the dma-buf cannot be pinned: CUDA,
+ * HIP, io_uring and O_DIRECT refuse it. Both mappings show the same pages, so
+ * dlbuf keeps the memfd beside the dma-buf.
  *
  * Specification: linux/udmabuf.h, memfd_create(2).
  */
@@ -24,8 +24,8 @@ struct dlbuf_udmabuf_opts {
 };
 
 /*
- * Uses 2 MiB pages of the kernel's pool (vm.nr_hugepages). Do not use it for a
- * driver that writes through the kernel's own mapping: with Linux 6.12 vivid
+ * Uses 2 MiB pages of the kernel's pool (vm.nr_hugepages). Do not set it for a
+ * driver that writes through the kernel's own mapping: on Linux 6.12 vivid
  * captured only the first 4 KiB of such a buffer.
  */
 #define DLBUF_UDMABUF_2M 1u
@@ -37,7 +37,7 @@ struct dlbuf_udmabuf {
 	 * devices that only register host memory can import the dma-buf.
 	 */
 	int memfd;
-	uint64_t bytes;		/* size of both, whole pages */
+	uint64_t bytes;		/* size of the dma-buf and of the memfd, whole pages */
 };
 
 /*
@@ -58,13 +58,14 @@ DLBUF_API int dlbuf_udmabuf_create(uint64_t bytes,
 DLBUF_API void dlbuf_udmabuf_close(struct dlbuf_udmabuf *buf);
 
 /*
- * Tells dlbuf that memfd is the memory of a udmabuf that another program made,
- * from its start to its end. Devices that only register host memory (CUDA) can
- * then import it while this memfd is open. dlbuf_udmabuf_create() does this
- * itself.
+ * Registers memfd, from its start to its end, as the memory of a udmabuf that
+ * another program made. Devices that only register host memory (CUDA) can then
+ * import the udmabuf while this memfd is open. dlbuf_udmabuf_create() registers
+ * its memfd itself.
  *
- * Both fds are borrowed and not duplicated: when memfd is closed, dlbuf forgets
- * it. dlbuf cannot verify the memfd: with a wrong one a device sees wrong bytes.
+ * Both fds are borrowed and not duplicated: when memfd is closed, dlbuf drops
+ * it. dlbuf cannot check that memfd is the right one: with a wrong memfd a
+ * device sees wrong bytes.
  * -EBADF   fd is not a dma-buf, memfd is not a memfd
  * -EINVAL  the sizes differ
  */

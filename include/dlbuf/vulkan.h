@@ -15,22 +15,23 @@
  * release on another queue than you acquired on, order that queue after your work
  * on the first one.
  *
- * Your own submits. A submit costs far more than the library does, so an application
- * that submits by itself should use dlbuf_acquire_fence() and dlbuf_release_fence(),
- * with the barriers in its own submit. On lavapipe such an access costs 1.03 times
- * what it costs by hand, and 2.24 times with dlbuf_acquire() and dlbuf_release(),
- * each of which is a submit (instructions, docs/generated/performance.md). The barriers are:
+ * Your own submits. A submit costs far more than the library's own code, so an application
+ * that submits by itself should use dlbuf_acquire_fence() and dlbuf_release_fence(), with
+ * the barriers in its own submit. On lavapipe such an access executes 1.03 times as many
+ * instructions as the same Vulkan calls by hand. dlbuf_acquire() and dlbuf_release() are a
+ * submit each, and an access with them executes 2.24 times as many
+ * (docs/generated/performance.md). The barriers are:
  *
  *	before your commands  srcQueueFamilyIndex VK_QUEUE_FAMILY_FOREIGN_EXT,
  *			      dstQueueFamilyIndex your queue's family, srcAccessMask 0,
- *			      and a stage that the wait for the semaphore has too
+ *			      and a stage that the semaphore wait has too
  *	after them	      the other way, dstAccessMask 0
  *
- * Both are for the whole VkBuffer. The family is that of the queue which you submit
- * to: one dlbuf device serves the queues of all families that way. Without
- * VK_EXT_queue_family_foreign it is VK_QUEUE_FAMILY_EXTERNAL. The program is
- * examples/wrap.c. dlbuf_acquire_all() and dlbuf_release_all() are one submit each,
- * for up to 16 buffers.
+ * Both barriers are for the whole VkBuffer. Use the family of the queue that you
+ * submit to: so one dlbuf device serves the queues of all families. Without
+ * VK_EXT_queue_family_foreign use VK_QUEUE_FAMILY_EXTERNAL for FOREIGN_EXT.
+ * examples/wrap.c is such a program. dlbuf_acquire_all() and dlbuf_release_all()
+ * are one submit each, for up to 16 buffers.
  *
  * This header needs the Vulkan headers, 1.2 or newer. The library needs libvulkan
  * only when a Vulkan device is opened.
@@ -77,8 +78,8 @@ struct dlbuf_vulkan_device {
 	PFN_vkGetInstanceProcAddr get_instance_proc_addr;
 	/*
 	 * For wrapping only. The extensions that the device was created with:
-	 * dlbuf uses no others. NULL stands for the two that it requires. Devices
-	 * that dlbuf opens have all that the driver has.
+	 * dlbuf uses no others. NULL means the two that dlbuf requires. Devices
+	 * that dlbuf opens have all extensions of this list that the driver has.
 	 *
 	 *   VK_KHR_external_memory_fd, VK_EXT_external_memory_dma_buf
 	 *	required
@@ -87,7 +88,7 @@ struct dlbuf_vulkan_device {
 	 *	fences, and dlbuf_acquire_fence() is refused
 	 *   VK_EXT_queue_family_foreign
 	 *	without it barriers name VK_QUEUE_FAMILY_EXTERNAL, which by the
-	 *	specification are users of the same driver only
+	 *	specification means only users of the same driver
 	 *   VK_EXT_image_drm_format_modifier, and VK_KHR_image_format_list before
 	 *   Vulkan 1.2
 	 *	without them the device reads no tiled frames
@@ -101,15 +102,16 @@ struct dlbuf_vulkan_device {
 	uint32_t nextensions;
 	/*
 	 * Input: the feature bufferDeviceAddress is enabled, the only feature that
-	 * dlbuf uses. Output: the buffers have addresses, except those of dma-bufs that
-	 * the driver takes without one only (ANV, if it was imported so before).
+	 * dlbuf uses. Output: the buffers have addresses, except for dma-bufs that the
+	 * driver imports only without an address (ANV, if an earlier import of the
+	 * dma-buf had none).
 	 */
 	VkBool32 buffer_device_address;
 	/*
 	 * For wrapping only; may be NULL. dlbuf calls them around each use of a
-	 * queue, because only one thread at a time may use a VkQueue. Inside are
-	 * only submissions, no waits for the device, except after a failure. NULL:
-	 * see dlbuf_vulkan_lock_queue().
+	 * queue, because only one thread at a time may use a VkQueue. While it
+	 * holds the lock it only submits, and waits for the device only after a
+	 * failure. NULL: see dlbuf_vulkan_lock_queue().
 	 */
 	void (*lock_queue)(void *lock_data, VkQueue queue);
 	void (*unlock_queue)(void *lock_data, VkQueue queue);
@@ -121,11 +123,11 @@ struct dlbuf_vulkan_device {
  * VkBuffers belong to that VkDevice.
  *
  * The handles in vk are borrowed and must outlive the device and its tensors. They are
- * trusted, as is the queue family: Vulkan cannot check them. vk itself, with its
- * extensions, is copied. opts are borrowed. *out is new; close it
- * with dlbuf_device_close(), which does not destroy your handles. The call submits
- * nothing, so it does not try whether imports share the dma-bufs' memory, as
- * dlbuf_device_open() does.
+ * trusted, as is the queue family: Vulkan cannot check them. The call copies vk
+ * itself with its extensions. opts are borrowed. *out is new; close it with
+ * dlbuf_device_close(), which does not destroy your handles. The call submits
+ * nothing. So, unlike dlbuf_device_open(), it does not test whether imports share
+ * the memory of the dma-bufs.
  * -EINVAL  a handle is missing, api_version is below 1.1, bad opts
  * -EOPNOTSUPP  the device lacks a feature; the error text names it
  * -EIO     the driver failed
@@ -155,11 +157,11 @@ struct dlbuf_vulkan_image {
 /*
  * Makes a VkImage of a tensor's memory, without a copy: for samplers, storage images and
  * blits, with these usages (TRANSFER, SAMPLED, STORAGE, COLOR_ATTACHMENT, INPUT_ATTACHMENT).
- * A read-only tensor has an image too: do not write to it. The tensor is [H, W] or [H, W, C], with C of 1, 2 or 4, of
- * uint8 or uint16, or 4 of float16: for example a plane of NV12, an RGBA frame, or a
- * crop of one. Channels are those of memory, so a view of BGRA needs a swizzle. The
- * image has one level and layer, and VK_IMAGE_TILING_DRM_FORMAT_MODIFIER_EXT with the
- * modifier LINEAR. Drivers may want the offset and pitch aligned (dlbuf_device_info).
+ * A read-only tensor also gives an image: do not write to it. The tensor is [H, W] or [H, W, C],
+ * with C of 1, 2 or 4, of uint8 or uint16, or 4 of float16: for example a plane of NV12, an RGBA
+ * frame, or a crop of one. The channels are in the order of memory, so a view of BGRA needs a
+ * swizzle. The image has one level and layer, and VK_IMAGE_TILING_DRM_FORMAT_MODIFIER_EXT with
+ * the modifier LINEAR. Drivers may want the offset and pitch aligned (dlbuf_device_info).
  *
  * tensor is borrowed. image->image and image->memory are new: destroy them with
  * vkDestroyImage() and vkFreeMemory() when your work is complete, and before you destroy
@@ -174,7 +176,7 @@ struct dlbuf_vulkan_image {
  * -EINVAL  not a tensor of dlbuf on a Vulkan device, no usage, size is not set
  * -EOPNOTSUPP  the device lacks VK_EXT_image_drm_format_modifier, or makes no such
  *          image of this shape, type, pitch or usage; the error text says which
- * -ERANGE  the driver wants more bytes behind the image than the dma-buf has
+ * -ERANGE  the driver needs more bytes after the image than the dma-buf has
  * -EIO     the driver failed
  */
 DLBUF_API int dlbuf_vulkan_image_create(DLManagedTensorVersioned *tensor,
@@ -186,10 +188,10 @@ DLBUF_API int dlbuf_vulkan_image_create(DLManagedTensorVersioned *tensor,
  * your own use of a queue if other threads may be inside dlbuf with the same
  * device. On a device that was wrapped with lock_queue they call lock_queue.
  *
- * Otherwise the lock is one for all queues of the VkDevice, and for all dlbuf devices
- * that were opened or wrapped around it without lock_queue. The thread that holds it
- * may take it again, so it may acquire, release and delete tensors inside. May
- * block while another thread submits. -EINVAL: not a Vulkan device.
+ * Otherwise one lock serves all queues of the VkDevice, and all dlbuf devices around
+ * this VkDevice without lock_queue. The thread that holds the lock may take it again:
+ * it may acquire, release and delete tensors meanwhile. May block while another
+ * thread submits. -EINVAL: not a Vulkan device.
  */
 DLBUF_API int dlbuf_vulkan_lock_queue(struct dlbuf_device *dev, VkQueue queue);
 DLBUF_API int dlbuf_vulkan_unlock_queue(struct dlbuf_device *dev, VkQueue queue);

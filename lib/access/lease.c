@@ -76,7 +76,7 @@ static void end(struct lease *lease)
 
 static void fire(struct lease *lease)
 {
-	/* Tensors of a buffer that is no frame have nothing to tell. */
+	/* Without a callback and without fences there is nothing to report. */
 	if (lease->before || lease->behind || lease->release)
 		end(lease);
 	free(lease);

@@ -20,7 +20,7 @@ struct lease {
 	unsigned int generation;	/* fork_generation when the lease was made */
 	void (*release)(void *data);	/* or NULL */
 	void *data;
-	int before;	/* the frame's fence, ours, or 0: dma-bufs forget its error */
+	int before;	/* the frame's fence, ours, or 0: dma-bufs do not keep its error */
 	int behind;	/* atomic; see lease_follow(), ours, or 0 */
 	int error;	/* atomic; the first error of the work, for dlbuf_lease_result() */
 	_Alignas(8) unsigned char room[];
@@ -52,10 +52,10 @@ void lease_hold_take(struct lease *lease, int fence,
 		     const struct dlbuf_device *dev);
 
 /*
- * The device waits for this fence before the work whose end the lease waits for: the lease
- * gets its error. If it is still pending when the lease fires, the device is lost and waits
- * no more: -EIO. fence is borrowed; -1: none. Without a free fd its error is not seen. lease
- * may be NULL.
+ * The device waits for this fence before the work that the lease waits for: the lease gets
+ * the fence's error. If the fence is still pending when the lease fires, the device is lost
+ * and does not wait any more: -EIO. fence is borrowed; -1: none. If no fd is free, the error
+ * is not noticed. lease may be NULL.
  */
 void lease_follow(struct lease *lease, int fence);
 

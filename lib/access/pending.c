@@ -56,7 +56,7 @@ static int add_buffer(int *sum, const struct use *use, const struct wait *wait)
 {
 	int fence, ret;
 
-	/* Most buffers are idle, and one call tells. */
+	/* Most buffers are idle: one poll() shows it. */
 	ret = fence_buffer_idle(use->fd, use->access);
 	if (ret)
 		return ret < 0 ? ret : 0;
@@ -75,10 +75,10 @@ static int add_callers(int *sum, const struct wait *wait)
 {
 	int dup = sys_dup(wait->fence), ret;
 
-	/* No fd is left. pending_before() tells the fence's error. */
+	/* No fd is left. pending_before() reports the fence's error. */
 	if (dup < 0)
 		return dlbuf_fence_wait(wait->fence, wait->deadline_ns);
-	/* Again, because a thread may have replaced the number since the first check. */
+	/* Checks again, because a thread may have replaced the number since the first check. */
 	ret = fence_check_file(dup);
 	if (!ret)
 		return add_fence(sum, dup, wait);
@@ -186,7 +186,7 @@ static struct {
 	struct buffer_id at[256];	/* access is 0: no entry */
 } unfinished = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* An entry counts as a device without fences, so that every acquire looks. */
+/* An entry counts as a device without fences, so that every acquire looks for failed work. */
 static void count(int n)
 {
 	__atomic_add_fetch(&unfinished.n, n, __ATOMIC_RELEASE);

@@ -61,13 +61,13 @@ int pending_wait_unfenced(const struct use *use, const struct dlbuf_device *but,
 			  uint64_t deadline_ns);
 
 /*
- * Notes that work without a fence did not write all that it should. Of more than 256
- * buffers the oldest is forgotten. The caller may hold locks of a device.
+ * Notes that work without a fence did not write all of its bytes. With more than 256
+ * buffers the oldest note is dropped. The caller may hold locks of a device.
  */
 void pending_failed(const struct buffer_id *id);
 
 /*
- * Tells it, once, after a wait for that work: 0, or -EIO with the error text. If there is
+ * Reports it once, after a wait for that work: 0, or -EIO with the error text. If there is
  * none, this is one load. id may be NULL.
  */
 int pending_tell(int fd, const struct buffer_id *id);
@@ -80,10 +80,10 @@ int pending_after(int fd, const struct buffer_id *id, uint32_t access, int fence
 
 /*
  * Whether an acquire without a deadline looks at the fences before START. START waits for
- * them, but does not tell their errors, and after it they are gone. To look costs as
- * much as the whole bracket, and most dma-bufs never have a fence. So this is for the
- * first acquires of an import, for those after one that had to wait or after this process
- * added a writer's fence, and for one of 64 of the others.
+ * them, but reports no error, and the kernel removes them. A look costs as much as the
+ * bracket, and most dma-bufs never have a fence. So only these acquires look: the first
+ * ones of an import, those after one that had to wait or after this process added a
+ * writer's fence, and one of 64 of the others.
  */
 #define QUIET_LOOKS 32
 #define QUIET_ACQUIRES 63

@@ -105,12 +105,11 @@ static int alloc_from(const char *exporter, uint64_t bytes, const char *name,
 		    "heap:NAME and udmabuf:2M", exporter, known);
 }
 
-/* ---------------------------------------------------------------- what parties refuse */
+/* ---------------------------------------------------------------- refusals */
 
 /*
  * Which parties have refused which exporters: hashes of both names. They determine only
- * the order, so an entry that is lost or is another pair's does no harm, and no lock is
- * needed.
+ * the order, so a lost or wrong entry does no harm, and no lock is needed.
  */
 static struct {
 	uint32_t list[64];
@@ -228,8 +227,8 @@ static int make(struct request *r, const char *exporter, uint32_t i,
 }
 
 /*
- * Some heaps have memory that the CPU must not touch (of protected video). An importer
- * without a CPU accepts it, and the application sees only zeros.
+ * Some heaps have memory that the CPU must not touch (protected video). An importer
+ * that does not use the CPU accepts it, and the application sees only zeros.
  */
 static int check_mapping(const struct request *r)
 {
@@ -324,8 +323,8 @@ static int attempt(struct request *r, const char *exporter, bool chosen)
 struct candidates {
 	char name[MAX_CANDIDATES][64];
 	size_t n;
-	size_t firm;	/* the first ones: a lack of memory ends the search */
-	size_t heaps;	/* where the sorted ones begin */
+	size_t firm;	/* number of the first ones: with these a lack of memory ends the search */
+	size_t heaps;	/* index of the first sorted one */
 };
 
 static void add_candidate(struct candidates *c, const char *name)
@@ -336,7 +335,7 @@ static void add_candidate(struct candidates *c, const char *name)
 	snprintf(c->name[c->n++], sizeof(c->name[0]), "%s", name);
 }
 
-/* The order of a folder's names is random: these are sorted. */
+/* The order of a folder's names is random, so they are sorted. */
 static int add_heap(const char *name, const char *node, void *data)
 {
 	struct candidates *c = data;
@@ -374,7 +373,7 @@ static void put_refused_last(const struct request *r, struct candidates *c)
 static void list_candidates(const struct request *r, struct candidates *c)
 {
 	c->n = 0;
-	/* For a single party its own memory is best. */
+	/* For a single party the party's own memory is best. */
 	if (r->own && r->ndevs == 1 && !r->nnodes && allocator(r))
 		add_candidate(c, "device");
 	for (size_t i = 0; i < r->ndevs; i++)
@@ -396,7 +395,7 @@ static void list_candidates(const struct request *r, struct candidates *c)
 
 /*
  * If no exporter works, the error text has the reason of each. The error is that of the
- * first exporter that exists and failed, because it says more than an absence.
+ * first exporter that exists and failed, because it is more useful than an absence.
  */
 static int alloc_default(struct request *r)
 {
@@ -460,8 +459,8 @@ int exporter_try(struct dlbuf_device *dev, uint64_t bytes, const char *name,
 /* ---------------------------------------------------------------- calls */
 
 /*
- * Makes a buffer of one dma-buf, of `end` bytes or of more that a node needs. The first
- * failure for lack of memory or fds drops idle imports, and it tries again.
+ * Makes a buffer of one dma-buf, of `end` bytes or more if a node needs more. After the
+ * first failure for lack of memory or fds it drops idle imports and tries again.
  */
 static int alloc_for(struct request *r, const struct dlbuf_alloc_opts *o,
 		     uint64_t end)
@@ -564,7 +563,7 @@ static int report(const char *name, const char *node, void *data)
 
 	snprintf(info.name, sizeof(info.name), "%s", name);
 	snprintf(info.node, sizeof(info.node), "%s", node);
-	/* Probes by an allocation. */
+	/* Tests an exporter by an allocation. */
 	info.status = alloc_from(name, 1, NULL, &fd, &memfd);
 	if (!info.status) {
 		close(fd);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * An exporter makes new dma-bufs. Each exporter is a file under udmabuf/ that
- * defines one struct exporter, and lib/alloc/alloc.c calls it. An exporter includes
- * internal.h and sys.h of the library's other headers. The udmabuf exporter also
- * includes buffer.h and memory.h, because devices import its memfds.
+ * defines one struct exporter, and lib/alloc/alloc.c calls it. An exporter
+ * includes only internal.h and sys.h of the library's other headers. The udmabuf
+ * exporter also includes buffer.h and memory.h, because devices import its memfds.
  */
 #ifndef DLBUF_EXPORTER_H
 #define DLBUF_EXPORTER_H
@@ -45,7 +45,7 @@ int exporter_check_size(uint64_t bytes);
 
 /* Used by the library: */
 
-/* Uses a new dma-buf, borrowed. After a failure the next exporter is tried. */
+/* Tries to use a new dma-buf, borrowed. After a failure the next exporter is tried. */
 typedef int (*exporter_try_fn)(int fd, void *data);
 
 /*
@@ -55,7 +55,7 @@ typedef int (*exporter_try_fn)(int fd, void *data);
 int exporter_try(struct dlbuf_device *dev, uint64_t bytes, const char *name,
 		 exporter_try_fn try, void *data);
 
-/* A buffer, of one or several dma-bufs, that all parties shall import. */
+/* A buffer, of one or several dma-bufs, that all parties must import. */
 struct request {
 	struct dlbuf_device *const *devs;
 	size_t ndevs;
@@ -67,9 +67,9 @@ struct request {
 	bool own;			/* memory of a device may be chosen */
 	bool later;			/* not the first buffer: report failures only */
 	uint32_t n;			/* dma-bufs */
-	const DLTensor *layouts;	/* of each: its tensors */
+	const DLTensor *layouts;	/* layout of each dma-buf's tensors */
 	uint64_t bytes[DLBUF_MAX_PLANES];
-	exporter_try_fn try;		/* instead of the parties, of one dma-buf */
+	exporter_try_fn try;		/* used instead of the parties, for one dma-buf */
 	void *data;
 	/*
 	 * Results. tensors has room for n * ndevs, zeroed: that of dma-buf i on
@@ -82,13 +82,13 @@ struct request {
 };
 
 /*
- * Makes the buffer by that exporter, or with NULL by the first that all parties accept.
- * After a failure tensors and fds are as before.
+ * Makes the buffer by that exporter, or with NULL by the first exporter that all
+ * parties accept. After a failure tensors and fds are unchanged.
  */
 int exporter_alloc(struct request *r, const char *exporter);
 
 /*
- * Whether an error is a lack of resources, which says nothing about the next time. Such a
+ * Whether an error is a lack of resources, after which the next try may succeed. Such a
  * failure is not remembered.
  */
 static inline bool exporter_transient(int err)

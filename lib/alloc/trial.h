@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether a device's imports share the dma-buf's memory. A driver may take a dma-buf and
- * give memory of its own, with a copy of the bytes or without. So a device imports a small
- * buffer of the library's: it must read what the CPU wrote after the import, and the CPU
- * what the device wrote.
+ * Whether a device's imports share the dma-buf's memory. A driver may accept a dma-buf and
+ * give other memory, with a copy of the bytes or without. So a device imports a small
+ * buffer of the library's: it must read the bytes that the CPU writes after the import,
+ * and the CPU must read the bytes that the device writes.
  */
 #ifndef DLBUF_TRIAL_H
 #define DLBUF_TRIAL_H
@@ -27,7 +27,7 @@ struct trial_buffer {
 	uint8_t *map;
 };
 
-/* Bytes that differ from each other, and by `first`. */
+/* Bytes that differ from each other and depend on `first`. */
 static inline void trial_fill(uint8_t *p, size_t bytes, uint8_t first)
 {
 	for (size_t i = 0; i < bytes; i++)
@@ -35,8 +35,8 @@ static inline void trial_fill(uint8_t *p, size_t bytes, uint8_t first)
 }
 
 /*
- * The CPU fills a part of the buffer; or, if same is not NULL, sets *same: whether it reads
- * there what trial_fill() gives.
+ * The CPU fills a part of the buffer. If same is not NULL, it compares the part instead:
+ * *same is whether it reads the bytes of trial_fill().
  */
 int trial_by_cpu(const struct trial_buffer *t, size_t at, size_t bytes, uint8_t first,
 		 bool *same);
@@ -44,7 +44,7 @@ int trial_by_cpu(const struct trial_buffer *t, size_t at, size_t bytes, uint8_t 
 /*
  * Calls fn with a buffer, of another exporter if it fails with the first. Sets *apart to the
  * reverse of its *shares. If there is no such buffer or fn fails, the reason is logged, and
- * *apart stays.
+ * *apart is unchanged.
  */
 void trial_run(struct dlbuf_device *dev,
 	       int (*fn)(struct dlbuf_device *dev, const struct trial_buffer *t,

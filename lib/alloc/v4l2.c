@@ -21,7 +21,7 @@ int node_failed(const struct node *node, const char *call)
 		return fail(-err, "%s is busy, another program or another part "
 			    "of this one uses it (%s: %s)", node->name, call,
 			    strerror(err));
-	/* In this library these mean a wrong argument, and "would block". */
+	/* In this library EINVAL means a wrong argument, and EAGAIN "would block". */
 	return fail(err == EINVAL || err == EAGAIN ? -EIO : -err,
 		    "%s: %s: %s", node->name, call, strerror(err));
 }
@@ -102,7 +102,7 @@ static int no_such_format(const struct node *node, uint32_t code)
 	char list[300] = "no list of formats";
 	size_t len = 0;
 
-	/* Lists as many as fit. */
+	/* Lists as many formats as fit. */
 	for (; len + 26 < sizeof(list); desc.index++) {
 		if (sys_ioctl(node->fd, VIDIOC_ENUM_FMT, &desc) < 0)
 			break;
@@ -201,7 +201,7 @@ int node_request(struct node *node, uint32_t memory, uint32_t *n)
 	node->memory = memory;
 	if (reqbufs(node, n) < 0) {
 		err = errno;
-		/* Tells whether the driver has this kind of buffers. */
+		/* Tests whether the driver has this kind of buffers. */
 		if (err == EINVAL && reqbufs(node, &none) < 0)
 			return fail(-EOPNOTSUPP, "%s (%s) has no %s buffers "
 				    "(VIDIOC_REQBUFS: %s)", node->name,
@@ -379,7 +379,7 @@ int node_alloc(struct node *node, uint64_t bytes, uint32_t i, int *fd)
 	if (ret)
 		return ret;
 	ret = node_export(node, 0, i, fd);
-	/* Since Linux 4.20 the memory stays as long as its dma-buf. */
+	/* Since Linux 4.20 the memory lives as long as its dma-buf. */
 	node_free(node);
 	return ret;
 }

@@ -32,11 +32,11 @@ struct node {
 int node_failed(const struct node *node, const char *call);
 
 /*
- * Reads the capabilities and chooses the queue: of captures, or with `outputs` the one
- * of outputs if the node captures nothing.
+ * Reads the capabilities and chooses the queue: the capture queue, or with `outputs`
+ * the output queue if the node does not capture.
  * -EBADF       the fd is not open
  * -ENOTTY      the node is no V4L2 device
- * -EOPNOTSUPP  it has no such queue, or no buffers to share
+ * -EOPNOTSUPP  it has no such queue, or cannot share its buffers
  */
 int node_query(struct node *node, bool outputs);
 
@@ -75,15 +75,15 @@ struct node_format node_format(const struct node *node);
 
 /*
  * Calls VIDIOC_S_FMT or VIDIOC_TRY_FMT with this format. pitch has one value per dma-buf
- * in bytes, 0: the driver's. node->fmt is the answer, whose pitches, size and code may
- * be others. code 0 keeps the node's code.
- * -EOPNOTSUPP  the node does not have the format; the error text lists those that it has
+ * in bytes, 0: the driver's. node->fmt is the answer; its pitches, size and code may
+ * differ. code 0 keeps the node's code.
+ * -EOPNOTSUPP  the node does not have the format; the error text lists the formats that it has
  */
 int node_set_format(struct node *node, unsigned long request,
 		    const struct node_format *format, uint32_t nfds,
 		    const uint64_t *pitch);
 
-/* Makes *n buffers, or as many as the driver wants. *n 0 frees all, and never fails. */
+/* Makes *n buffers, or the number that the driver sets. *n 0 frees all, and never fails. */
 int node_request(struct node *node, uint32_t memory, uint32_t *n);
 void node_free(const struct node *node);
 
@@ -111,10 +111,10 @@ static inline const char *node_name(const struct node *node)
 	return node->path;
 }
 
-/* -EBUSY: a node has buffers, so that none can be tried. */
+/* -EBUSY: a node has buffers, so the library cannot try another one. */
 int nodes_idle(const struct node *nodes, size_t n);
 
-/* Most bytes that a node's format needs in one dma-buf. */
+/* The largest number of bytes that a node's format needs in one dma-buf. */
 uint64_t nodes_bytes(const struct node *nodes, size_t n);
 
 /*
@@ -128,8 +128,9 @@ int node_alloc(struct node *node, uint64_t bytes, uint32_t i, int *fd);
 
 /*
  * Asks all nodes for the pool's frames with the pitches of info, by VIDIOC_TRY_FMT or
- * VIDIOC_S_FMT. *pitch: the first plane's pitch, that of the last node with another one
- * than asked for, or else unchanged. Raises bytes[i] to what the nodes need of dma-buf i.
+ * VIDIOC_S_FMT. *pitch becomes the first plane's pitch of the last node that answered
+ * with another one; otherwise it is unchanged. Raises bytes[i] to what the nodes need of
+ * dma-buf i.
  * -EOPNOTSUPP  a node does not take such frames
  */
 int nodes_ask(struct node *nodes, size_t n, unsigned long request,

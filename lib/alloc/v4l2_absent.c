@@ -10,7 +10,7 @@ int nodes_open(const int *fds, size_t n, struct node **nodes)
 			"not built into this library") : 0;
 }
 
-/* The rest is never called for a node: none can be opened. */
+/* The other functions are never called, because no node can be opened. */
 
 int nodes_idle(const struct node *nodes, size_t n)
 {

@@ -51,7 +51,7 @@ static int find_device(struct vulkan_device *dev, const uint8_t *uuid,
 		*p = (struct vulkan_physical){ .handle = list[i], .index = i };
 		ret = vulkan_physical_probe(&dev->instance, p);
 		if (ret && ret != -EOPNOTSUPP) {
-			/* This may have been the device with that UUID. */
+			/* The device that could not be queried may be the one with that UUID. */
 			if (!first)
 				snprintf(why, sizeof(why), "%s",
 					 dlbuf_last_error());

@@ -29,8 +29,8 @@ struct bridge_caps {
  * and VkQueues. *out is new.
  *
  * uuid is NULL for an API that shares neither UUIDs nor semaphores (HIP). Then the device
- * is that at the PCI address (select.h), whose function is not compared. Memory is shared
- * as dma-bufs, there are no links, and bridge_copy() makes the copies. Only
+ * is found by its PCI address (select.h), without comparing the function number. Memory
+ * is shared as dma-bufs, there are no links, and bridge_copy() makes the copies. Only
  * caps->buffers may be true.
  *
  * -ENODEV      no Vulkan, or no device with that UUID
@@ -71,7 +71,7 @@ void bridge_link_put(struct bridge *bridge, struct bridge_link *link);
 
 /*
  * Gives a link back whose value will not be signalled. Signals the value on the host,
- * so that no waiter waits for ever.
+ * so that every wait ends.
  */
 void bridge_link_abandon(struct bridge *bridge,
 			 struct bridge_link *link);

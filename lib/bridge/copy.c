@@ -146,7 +146,7 @@ static int fill(struct bridge_buffer *buffer, int dma_buf, int *fd,
 	if (ret)
 		goto err;
 	pthread_mutex_lock(&dev->lock);
-	/* They may be submitted again while the first submit still runs. */
+	/* The command buffers may be submitted again while the first submit still runs. */
 	ret = vulkan_record(dev, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, record,
 			    buffer, 2, buffer->cmds);
 	pthread_mutex_unlock(&dev->lock);
@@ -261,7 +261,7 @@ int bridge_in(struct bridge *bridge,
 			.signal = link->timeline,
 			.signal_value = base->value,
 		});
-	/* The semaphore has a payload that nothing will wait for: not usable again. */
+	/* The semaphore has a payload that nothing waits for, so it cannot be used again. */
 	if (ret)
 		vulkan_job_destroy(dev, job);
 	else

@@ -31,9 +31,9 @@ struct bridge {
 };
 
 /*
- * Makes the bridge with whatever the device can do. The fields of struct bridge say
- * what that is; caps says what another API can use. Tests act as that API on drivers
- * that share nothing; links then have no fd.
+ * Makes the bridge with the capabilities of the device. The fields of struct bridge
+ * describe them; caps has those that another API can use. On drivers that share
+ * nothing, tests act as that API; links then have no fd.
  */
 int vulkan_bridge_create(const uint8_t *uuid, uint64_t pci, struct bridge **out,
 			 struct bridge_caps *caps);

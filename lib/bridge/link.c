@@ -30,7 +30,7 @@ int vulkan_timeline_create(struct vulkan_device *dev, bool shared,
 			   &info, NULL, out);
 }
 
-/* Tries three times, because whoever waits for the value would never wake up. */
+/* Tries three times, because otherwise a waiter for the value would never wake up. */
 int vulkan_timeline_signal(struct vulkan_device *dev, VkSemaphore timeline,
 			   uint64_t value)
 {
@@ -217,7 +217,7 @@ void bridge_links_free(struct bridge *bridge,
 	}
 }
 
-/* ---- does a value make a fence? */
+/* ---- the trial: can a value become a fence? */
 
 /*
  * A SYNC_FD can be exported only after the signal that it depends on was submitted
@@ -225,7 +225,7 @@ void bridge_links_free(struct bridge *bridge,
  * other API has submitted its signal, so drivers differ, and this is a trial.
  *
  * Some drivers block in the export until the value is signalled. So a second thread
- * signals the value after some time; if it had to, the trial has failed. On a busy
+ * signals the value after some time; if this was needed, the trial has failed. On a busy
  * machine this thread may not have run for that time, so there are several tries.
  */
 #define TRIES 3

@@ -19,16 +19,19 @@
 struct buffer {
 	struct dlbuf_camera *cam;
 	int fds[DLBUF_MAX_PLANES];	/* -1: none */
-	bool out;			/* the application has it */
+	bool out;			/* a lease that has not fired holds it */
 };
 
 struct dlbuf_camera {
 	unsigned int generation;	/* see fork.h */
 	pthread_mutex_t lock;
 	/* Under the lock; a child of fork() has no other threads. */
-	unsigned int refs;		/* of the handle, and of frames that are out */
+	unsigned int refs;		/* of the handle, and of frames whose lease has not fired */
 	bool stopped;
-	/* errno of a lease that could not queue. The capture is stopped until it is told. */
+	/*
+	 * errno of VIDIOC_QBUF in a lease's callback. Capture is stopped until a call has
+	 * returned it.
+	 */
 	int queue_error;
 	uint64_t sequence;		/* of the last frame */
 
@@ -36,7 +39,7 @@ struct dlbuf_camera {
 	struct v4l2_rect crop;		/* width 0: the whole frame */
 	int32_t rotation;		/* of the sensor */
 	struct dlbuf_camera_info info;	/* without held */
-	uint32_t held;			/* atomic; frames that are out */
+	uint32_t held;			/* atomic; frames whose lease has not fired */
 	struct buffer buffers[VIDEO_MAX_FRAME];
 	char node[];
 };
@@ -110,7 +113,7 @@ static int set_rate(struct dlbuf_camera *cam, double rate)
 	struct v4l2_fract *interval = &parm.parm.capture.timeperframe;
 	int ret = sys_ioctl(cam->info.fd, VIDIOC_G_PARM, &parm);
 
-	/* Many drivers have no frame rate, and nothing else needs it. */
+	/* Many drivers have no frame rate, and the library does not need it. */
 	if (ret < 0 && errno != ENOTTY && errno != EINVAL)
 		return node_failed(&cam->v4l2, "VIDIOC_G_PARM");
 	if (ret < 0 ||
@@ -199,7 +202,7 @@ static int start(struct dlbuf_camera *cam)
 	       node_failed(&cam->v4l2, "VIDIOC_STREAMON") : 0;
 }
 
-/* Gives all buffers back, and wakes the threads that wait in poll(). */
+/* Takes all buffers from the driver, and wakes the threads that wait in poll(). */
 static void stream_off(struct dlbuf_camera *cam)
 {
 	int type = cam->v4l2.fmt.type;
@@ -313,9 +316,9 @@ static void unlock_unref(struct dlbuf_camera *cam)
 }
 
 /*
- * Closes the node and keeps its number, as a file that is readable, so that another
- * thread never polls a file that was opened since. Without one the node stays open
- * until dlbuf_camera_close().
+ * Closes the node and replaces it by a readable file with the same number, so that
+ * another thread never polls a file that was opened later. If no such file can be
+ * made, the node stays open until dlbuf_camera_close().
  */
 static void close_node(struct dlbuf_camera *cam)
 {
@@ -341,7 +344,7 @@ static void stop(struct dlbuf_camera *cam)
 			forget(&cam->buffers[i]);
 	if (!child && cam->info.buffers) {
 		stream_off(cam);
-		/* Linux before 4.20 refuses this while a frame is out. */
+		/* Linux before 4.20 refuses this while a frame holds a buffer. */
 		node_free(&cam->v4l2);
 	}
 	if (cam->info.fd >= 0)
@@ -450,8 +453,9 @@ int dlbuf_camera_buffer(struct dlbuf_camera *cam, uint32_t index,
 }
 
 /*
- * V4L2's number has 32 bits: the nearest one with 64 that has the same. A driver may
- * repeat a number, and one that begins anew starts a new count.
+ * Extends V4L2's 32-bit number: finds the nearest 64-bit number with the same low
+ * bits. A driver may repeat a number, and a driver that starts to count again begins
+ * a new count.
  */
 static uint64_t extend(struct dlbuf_camera *cam, uint32_t sequence)
 {
@@ -531,7 +535,7 @@ int dlbuf_camera_frame(struct dlbuf_camera *cam, uint64_t deadline_ns,
 	if (!cam->info.buffers)
 		return fail(-EINVAL, "%s was opened with DLBUF_CAMERA_PROBE",
 			    cam->node);
-	/* Checked before, because a dequeued frame must reach the caller. */
+	/* Checks this first, because a dequeued frame must reach the caller. */
 	if (!frame)
 		return fail(-EINVAL, "frame is NULL");
 	ret = INFO_CHECK(frame, "dlbuf_frame");

@@ -19,7 +19,10 @@
 
 struct pool_buffer {
 	int fds[DLBUF_MAX_PLANES];
-	/* They keep the imports. That of dma-buf i on device d is at i * ndevs + d. */
+	/*
+	 * These tensors keep the imports. The tensor of dma-buf i on device d is at i * ndevs +
+	 * d.
+	 */
 	DLManagedTensorVersioned **tensors;
 };
 
@@ -223,7 +226,7 @@ static void describe_frame(const struct dlbuf_pool_opts *o,
 		};
 }
 
-/* Buffers after the first are of its exporter. */
+/* The other buffers are from the exporter of the first. */
 static int fill(struct dlbuf_pool *pool, struct pool_buffer *b,
 		struct request *r, const char *exporter)
 {
@@ -308,7 +311,7 @@ static int fill_all(struct dlbuf_pool *pool, struct request *r,
 
 /*
  * Asks the nodes for the frames until all answer with the pitch that they were asked for.
- * A format without rows has its size of them, too.
+ * A format without rows gets its size from them, too.
  */
 static int negotiate(struct node *nodes, unsigned long request,
 		     const struct dlbuf_format_info *format,

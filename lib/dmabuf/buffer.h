@@ -30,13 +30,13 @@ int buffer_identify(int fd, struct buffer_id *id);
 int buffer_size(int fd, int callers, uint64_t *bytes);
 
 /*
- * Returns ret. The error text says that the file is not a `want`, with the kernel's name
- * of the file, "pipe:[123]".
+ * Returns ret. The error text names the expected kind, `want`, and the kernel's name of
+ * the file, "pipe:[123]".
  */
 int wrong_file(int ret, int fd, int callers, const char *want);
 
 /*
- * Whether two fds are the same open file, which is more than the same buffer. Always
+ * Whether two fds are the same open file, and not only the same buffer. Always
  * false before Linux 6.10.
  */
 bool buffer_same_file(int a, int b);

@@ -34,7 +34,7 @@ int poll_until(int fd, short events, uint64_t deadline_ns)
 	if (fd < 0)
 		return fail(-EBADF, "fd %d is not open", fd);
 	do {
-		/* 1 is in the past: no need to ask the clock. */
+		/* 1 is in the past: the clock need not be read. */
 		if (deadline_ns > 1) {
 			uint64_t t = now_ns();
 
@@ -52,7 +52,7 @@ int poll_until(int fd, short events, uint64_t deadline_ns)
 	return ret ? p.revents : 0;
 }
 
-/* Returns 1 if events came, 0 if not, or a negative errno. */
+/* Returns 1 after an event, 0 if there was none, or a negative errno. */
 static int ready(int fd, short events, uint64_t deadline_ns)
 {
 	int ret = poll_until(fd, events, deadline_ns);
@@ -78,9 +78,9 @@ int dlbuf_fence_wait(int fence, uint64_t deadline_ns)
 }
 
 /*
- * The status of a sync_file that has signalled. One of several fences has no error if
- * its fences failed before anybody waited for it, so each of these is asked. An event that
- * is a socket has an error if its other end died.
+ * The status of a sync_file that has signalled. A merged sync_file has no error if its
+ * fences failed before the first wait for it, so this reads the status of each fence. An
+ * event that is a socket has an error if the process at its other end has died.
  */
 static int status_of(int fence)
 {
@@ -92,7 +92,7 @@ static int status_of(int fence)
 	int status;
 
 	if (sys_ioctl(fence, SYNC_IOC_FILE_INFO, &info)) {
-		/* EINVAL: there are more. An eventfd has no status. */
+		/* EINVAL: the file has more fences. An eventfd has no status. */
 		info = (struct sync_file_info){ 0 };
 		if (errno != EINVAL)
 			return poll_until(fence, POLLIN, 1) & POLLERR ? -EIO : 1;
@@ -150,8 +150,9 @@ static bool no_room(void)
 }
 
 /*
- * A merge without a second file makes nothing: a sync_file returns ENOENT.
- * SYNC_IOC_FILE_INFO is no test for pending fences, see dlbuf_fence_status().
+ * A merge with an invalid second file makes no file, and a sync_file returns
+ * ENOENT. SYNC_IOC_FILE_INFO cannot be used for pending fences, see
+ * dlbuf_fence_status().
  */
 int fence_check_file(int fence)
 {
@@ -160,7 +161,9 @@ int fence_check_file(int fence)
 
 	if (!sys_ioctl(fence, SYNC_IOC_MERGE, &merge))
 		close(merge.fence);
-	/* The kernel asks for an fd first. Without one another ioctl has to tell. */
+	/*
+	 * The kernel allocates an fd first. If no fd is left, another ioctl identifies the file.
+	 */
 	else if (errno != ENOENT && (!no_room() || sys_ioctl(fence, SYNC_IOC_FILE_INFO, &info)))
 		return no_room() ? fail_errno("SYNC_IOC_MERGE") :
 				   not_a_sync_file(fence);
@@ -179,7 +182,7 @@ int raise_fd(int fd, int *out)
 
 /*
  * An eventfd that counts down by one for each reader stays readable for all of
- * them: the library waits for it, and the caller may read his.
+ * them: the library waits for it, and the caller may read its fd.
  */
 #define FOR_EVER (UINT64_MAX - 1)
 
@@ -204,7 +207,7 @@ int fence_event(int *writer, int *out)
 	return 0;
 }
 
-void fence_event_tell(int writer)
+void fence_event_signal(int writer)
 {
 	uint64_t n = FOR_EVER;
 	ssize_t written;
@@ -293,7 +296,7 @@ int bracket(int fd, uint64_t flags)
 	return ret;
 }
 
-/* Held while a fence is added, and while a START that must not wait is made. */
+/* Held while a fence is added, and during a START that must not wait. */
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 
 static void forked(enum fork_side side)
@@ -440,10 +443,10 @@ int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns,
 	if (ret)
 		return ret < 0 ? ret : 0;
 	/*
-	 * A sync_file is a snapshot. poll() on the dma-buf looks at all fences
-	 * again at each wake-up, so with a fast producer it may never end, and it
-	 * tells no error. It is used on kernels without the ioctl, and if no fd is
-	 * left for the sync_file.
+	 * A sync_file is a snapshot. poll() on the dma-buf checks all fences again
+	 * at each wake-up, so with a fast producer it may never return, and it
+	 * reports no error. It is used on kernels without the ioctl, and if no fd
+	 * is left for the sync_file.
 	 */
 	fence = export_sync_file(fd, access);
 	if (fence >= 0) {

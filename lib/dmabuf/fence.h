@@ -64,8 +64,9 @@ static inline bool bracket_refused(void)
 int bracket(int fd, uint64_t flags);
 
 /*
- * START that waits for no fence: returns 0 without a call if the dma-buf has one, and 1
- * after START. Meanwhile the process adds no fence to any dma-buf. Otherwise a negative errno.
+ * START that does not wait for fences: returns 0 without a call if the dma-buf has a fence,
+ * and 1 after START. Meanwhile the process adds no fence to any dma-buf. Otherwise a negative
+ * errno.
  */
 int bracket_idle(int fd, uint64_t flags);
 
@@ -73,8 +74,8 @@ int bracket_idle(int fd, uint64_t flags);
 #define BRACKET_TRIES 1000
 
 /*
- * Waits for events of poll(). Returns the events that came, which may include POLLHUP
- * and POLLERR; 0 at the deadline; or -EBADF, -ENOMEM, -EIO. deadline_ns as above.
+ * Waits for events of poll(). Returns the events, which may include POLLHUP and
+ * POLLERR; 0 at the deadline; or -EBADF, -ENOMEM, -EIO. deadline_ns as above.
  */
 int poll_until(int fd, short events, uint64_t deadline_ns);
 
@@ -88,19 +89,19 @@ int raise_fd(int fd, int *out);
 int not_a_sync_file(int fd);
 
 /*
- * Returns 0 if fence is a sync_file, otherwise the error above, or that of a lack of
- * memory or fds. Everything that polls looks like a fence, and a driver trusts what it
- * gets, so a caller's fence is checked before it is used.
+ * Returns 0 if fence is a sync_file, otherwise the error above, or the error of a lack
+ * of memory or fds. Any file that can be polled looks like a fence, and drivers trust
+ * the fd, so a caller's fence is checked before it is used.
  */
 int fence_check_file(int fence);
 
 /*
- * Makes an eventfd with two fds. *out is for readers. fence_event_tell() takes
+ * Makes an eventfd with two fds. *out is for readers. fence_event_signal() takes
  * *writer and makes the eventfd readable, for any number of readers. It may be called
  * on any thread; -1 does nothing.
  */
 int fence_event(int *writer, int *out);
-void fence_event_tell(int writer);
+void fence_event_signal(int writer);
 
 /*
  * Sleeps between two polls, longer each time. *pause begins as PAUSE_FIRST. Returns

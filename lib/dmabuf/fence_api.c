@@ -15,7 +15,7 @@ int dlbuf_fence_set_deadline(int fence, uint64_t deadline_ns)
 
 	if (fence == -1 || !sys_ioctl(fence, SYNC_IOC_SET_DEADLINE, &hint))
 		return 0;
-	/* Also of a file that was opened with O_PATH. */
+	/* A file that was opened with O_PATH has this error, too. */
 	if (errno == EBADF && fcntl(fence, F_GETFD) < 0)
 		return fail(-EBADF, "fd %d is not open", fence);
 	return fail(-EOPNOTSUPP, "fd %d: SYNC_IOC_SET_DEADLINE: %m", fence);

@@ -49,7 +49,7 @@ void memory_unlock(void)
 	pthread_mutex_unlock(&known.lock);
 }
 
-/* Under the lock: moves the list to that size. Without memory it stays. */
+/* Under the lock: moves the list to that size. If no memory is left, the list keeps its size. */
 static void move_list(size_t room)
 {
 	struct memory *list = room > FIRST ? sys_calloc(room, sizeof(*list)) :
@@ -76,7 +76,7 @@ static void forget_closed(void)
 	known.n = n;
 }
 
-/* Under the lock. Each time the list would double, first removes closed memfds. */
+/* Under the lock. Before the list doubles, removes closed memfds. */
 static bool make_room(void)
 {
 	if (known.n < known.room)

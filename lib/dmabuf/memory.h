@@ -4,8 +4,8 @@
  * udmabuf, but they can pin the mapping of its memfd.
  *
  * This is a weak reference: the library remembers the memfd's number and identity, and
- * holds no fd and no memory. If the number is closed or is another file, the entry is
- * not used any more.
+ * holds no fd and no memory. If the number is closed or names another file, the entry
+ * is not used any more.
  */
 #ifndef DLBUF_LIB_MEMORY_H
 #define DLBUF_LIB_MEMORY_H
@@ -20,7 +20,7 @@ void memory_forget(int memfd);
 
 /*
  * Held around fork(), so that the child has the list. Its memfds are open too. A backend
- * may protect a list of its own with it. Nothing under it calls a driver.
+ * may protect a list of its own with it. No driver is called under it.
  */
 void memory_lock(void);
 void memory_unlock(void);

@@ -129,12 +129,12 @@ static int check_opts(const struct dlbuf_frame *f, const struct dlbuf_import_opt
 	return 0;
 }
 
-/* A copy of a frame, before it is made. */
+/* A planned copy of a frame. */
 struct plan {
 	struct detile d;
 	struct dlbuf_frame from;
 	struct buffer_id ids[DLBUF_MAX_PLANES];
-	struct use uses[DLBUF_MAX_PLANES + 1];	/* one is the copy's */
+	struct use uses[DLBUF_MAX_PLANES + 1];	/* the last one is the copy's */
 	uint32_t nuses;
 	uint64_t bytes;
 };
@@ -257,7 +257,7 @@ static int copy(struct detile *d, struct use *uses, uint32_t n,
 	return 0;
 }
 
-/* This function's caller holds a reference, so that a failure does not fire the lease. */
+/* The caller of this function holds a reference, so a failure does not fire the lease. */
 static int lease_of(const struct dlbuf_frame *f, struct lease **out)
 {
 	struct lease *lease;
@@ -326,7 +326,7 @@ int detile_import(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
 		ret = get_staging(dev, p.bytes, &p.d.imp);
 	if (ret)
 		return ret;
-	/* Access of the tensors. It is set again each time that the staging buffer is used. */
+	/* Access of the tensors. It is set again at each reuse of the staging buffer. */
 	p.d.imp->id.access = o->access ? o->access : DLBUF_RW;
 	p.d.imp->path = DLBUF_PATH_BRIDGE;
 	ret = copy_into(&p.d, layouts, n, p.uses, p.nuses, made);

@@ -9,7 +9,7 @@
 
 struct import;
 
-/* A copy that a backend shall make. The core has checked all fields. */
+/* A copy that a backend has to make. The core has checked all fields. */
 struct detile {
 	const struct format *format;
 	struct dlbuf_format_plane planes[DLBUF_MAX_PLANES]; /* the format's */
@@ -45,7 +45,7 @@ int detile_import(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
 		  DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
 		  uint32_t *ntensors);
 
-/* Whether the device can copy the frame: 0, or an error, -EOPNOTSUPP if it is the device's. */
+/* Whether the device can copy the frame: 0, or an error. -EOPNOTSUPP: the device cannot. */
 int detile_check(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
 		 const struct format *format);
 
@@ -58,8 +58,8 @@ int detile_modifiers(struct dlbuf_device *dev, const struct format *format,
 		     void *data);
 
 /*
- * For tests: if set, linear frames are copied too if copies are allowed. So the code
- * runs on drivers that have no tiled modifiers.
+ * For tests: if set, linear frames are copied too if copies are allowed. So the
+ * tests can run this code on drivers without tiled modifiers.
  */
 extern bool detile_linear;
 

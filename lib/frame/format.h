@@ -64,23 +64,23 @@ uint32_t format_views(const struct format *format);
 enum dlbuf_view format_rows_view(const struct format *format);
 bool format_is_mosaic(const struct format *format);
 
-/* The bit fields of the first plane; NULL: its values are whole elements, or not known. */
+/* The bit fields of the first plane; NULL: its values are whole elements, or unknown. */
 const struct format_fields *format_fields(const struct format *format);
 
-/* NULL: its samples are not those of MIPI CSI-2. */
+/* NULL: the format does not have samples of MIPI CSI-2. */
 const struct format_packed *format_packed(const struct format *format);
 
-/* The plane's channels in memory order, and how many there are. */
+/* The plane's channels in memory order, and their number. */
 const char *format_channels(const struct format *format, uint32_t plane,
 			    uint32_t *n);
 
-/* Fills in the planes, and returns how many there are. */
+/* Fills in the planes, and returns their number. */
 uint32_t format_planes(const struct format *format,
 		       struct dlbuf_format_plane planes[DLBUF_MAX_PLANES]);
 
 /*
  * Finds a component in a group of n values: the first one, and the step to the next.
- * Returns how many there are, or 0 if they are not evenly spaced.
+ * Returns their number, or 0 if they are not evenly spaced.
  */
 uint32_t format_find_component(const char *channels, uint32_t n, char which,
 			       uint32_t *first, uint32_t *step);

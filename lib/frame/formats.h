@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The formats, all that drm_fourcc.h and videodev2.h define: the one table
- * from which the library's lookups, the manual's list and the tests are made.
- * Whoever includes it defines the macros for what it wants; the others are
+ * All formats that drm_fourcc.h and videodev2.h define. The library's lookups,
+ * the manual's list and the tests are made from this table. A file that
+ * includes it defines the macros for the rows that it needs; the others are
  * empty.
  *
  *	F(drm, code, v4l2, code, value, hsub, vsub, channels)
  *		both have it, under these names
  *	FD(drm, code, value, hsub, vsub, channels)	DRM alone
  *	FV(v4l2, code, value, hsub, vsub, channels)	V4L2 alone
- *	R, RD, RV: the same and a reason, for what is no tensor of its values
+ *	R, RD, RV: the same with a reason, for formats that are no strided tensor of their values
  *	W(row, letters, bits...)	a pixel's bit fields, from the highest bit of its word down
  *	WS(row, letters, bits...)	the same; the highest byte of the word is the first in memory
  *	P(row, letters, depth)	samples of MIPI CSI-2: letters as channels, depth bits each
@@ -18,9 +18,9 @@
  *	G(name, row)	GStreamer's name, and PipeWire's
  *	A(name, row)	FFmpeg's name
  *
- * channels are the values in memory order, as dlbuf/format.h has them, planes
- * apart by commas; planes after the first are subsampled by hsub and vsub. A
- * packed format with several Y has a group for as many pixels.
+ * channels are the values in memory order, as in dlbuf/format.h, with a comma
+ * between planes; planes after the first are subsampled by hsub and vsub. In a
+ * packed format with several Y, a group has as many pixels.
  *
  * The same bytes have different codes in the two spaces, and the same code
  * different bytes: 'RGB3' of V4L2 is R, G, B in memory, which DRM calls
@@ -66,7 +66,7 @@
 #define A(...)
 #endif
 
-/* What cameras and decoders give most, first: a search goes from the top. */
+/* The most common formats first: a lookup searches from the top. */
 F(NV12, CC('N','V','1','2'), NV12, CC('N','V','1','2'), U8, 2, 2, "Y,UV")
 F(YUYV, CC('Y','U','Y','V'), YUYV, CC('Y','U','Y','V'), U8, 1, 1, "YUYV")
 F(YUV420, CC('Y','U','1','2'), YUV420, CC('Y','U','1','2'), U8, 2, 2, "Y,U,V")
@@ -95,7 +95,7 @@ FV(TU16, CC('T','U','1','6'), U16, 1, 1, "T")
 FD(R16F, CC('R',' ',' ','H'), F16, 1, 1, "R")
 FD(R32F, CC('R',' ',' ','F'), F32, 1, 1, "R")
 
-/* Two. */
+/* Two values a pixel. */
 FD(RG88, CC('R','G','8','8'), U8, 1, 1, "GR")
 FD(GR88, CC('G','R','8','8'), U8, 1, 1, "RG")
 FD(RG1616, CC('R','G','3','2'), U16, 1, 1, "GR")
@@ -222,7 +222,10 @@ FV(SBGGR10ALAW8, CC('a','B','A','8'), U8, 1, 1, "BG/GR")
 FV(SGBRG10ALAW8, CC('a','G','A','8'), U8, 1, 1, "GB/RG")
 FV(SGRBG10ALAW8, CC('a','g','A','8'), U8, 1, 1, "GR/BG")
 
-/* From here on refused, with a reason. Pixels that are whole words, of bit fields. */
+/*
+ * The formats from here on are refused, with a reason. Pixels that are whole words, of bit
+ * fields.
+ */
 R(RGB332, CC('R','G','B','8'), RGB332, CC('R','G','B','1'), U8, 1, 1, "W", BITS)
 RD(BGR233, CC('B','G','R','8'), U8, 1, 1, "W", BITS)
 RV(UV8, CC('U','V','8',' '), U8, 1, 1, "W", BITS)
@@ -326,7 +329,7 @@ RV(SPCA501, CC('S','5','0','1'), U8, 1, 1, "B", LINES)
 RV(SPCA505, CC('S','5','0','5'), U8, 1, 1, "B", LINES)
 RV(SPCA508, CC('S','5','0','8'), U8, 1, 1, "B", LINES)
 
-/* V4L2 says no more than their names. */
+/* V4L2 defines only their names. */
 RV(Y4, CC('Y','0','4',' '), U8, 1, 1, "B", UNDOCUMENTED)
 RV(Y6, CC('Y','0','6',' '), U8, 1, 1, "B", UNDOCUMENTED)
 
@@ -416,7 +419,7 @@ RV(SN9C2028, CC('S','O','N','X'), U8, 1, 1, "B", COMPRESSED)
 RV(SQ905C, CC('9','0','5','C'), U8, 1, 1, "B", COMPRESSED)
 RV(SE401, CC('S','4','0','1'), U8, 1, 1, "B", COMPRESSED)
 
-/* What one camera's chip sends and only its driver knows. */
+/* Formats of one camera's chip, which only its driver knows. */
 RV(CPIA1, CC('C','P','I','A'), U8, 1, 1, "B", VENDOR)
 RV(WNVA, CC('W','N','V','A'), U8, 1, 1, "B", VENDOR)
 RV(SN9C20X_I420, CC('S','9','2','0'), U8, 1, 1, "B", VENDOR)
@@ -556,8 +559,9 @@ L(MONO_PISP_COMP1, CC('R','1','6',' '), PISP_COMP1, V4L2_PISP_COMP1_MONO)
 
 #ifdef CONFIG_FORMATS_ALL
 /*
- * GStreamer's names, those that only PipeWire has, and those of video/x-bayer. RGB and
- * the like are in the order of the bytes; words of bit fields go from the highest bit down.
+ * GStreamer's names, names that only PipeWire has, and those of video/x-bayer. Names such
+ * as RGB give the order of the bytes; names of words of bit fields begin with the highest
+ * bit.
  */
 G("NV12", NV12) G("NV21", NV21) G("NV16", NV16) G("NV61", NV61) G("NV24", NV24)
 G("P010_10LE", P010) G("P012_LE", P012) G("P016_LE", P016) G("NV12_10LE40", NV15)
@@ -584,7 +588,7 @@ G("grbg14le", V4L2_SGRBG14) G("grbg16le", V4L2_SGRBG16) G("rggb", V4L2_SRGGB8)
 G("rggb10le", V4L2_SRGGB10) G("rggb12le", V4L2_SRGGB12) G("rggb14le", V4L2_SRGGB14)
 G("rggb16le", V4L2_SRGGB16)
 
-/* FFmpeg's names: likewise. */
+/* FFmpeg's names, in the same order. */
 A("nv12", NV12) A("nv21", NV21) A("nv16", NV16) A("nv24", NV24) A("nv42", NV42)
 A("p010le", P010) A("p012le", P012) A("p016le", P016) A("p210le", P210) A("yuv420p", YUV420)
 A("yuvj420p", YUV420) A("yuv422p", YUV422) A("yuvj422p", YUV422) A("yuv444p", YUV444)

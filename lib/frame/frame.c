@@ -506,7 +506,7 @@ static int view_bytes(const struct dlbuf_frame *f,
 	return 0;
 }
 
-/* Where the frame's bytes of a layout end in the dma-buf; UINT64_MAX: not said. */
+/* The end of the frame's bytes of a layout in the dma-buf; UINT64_MAX: unknown. */
 static uint64_t limit_of(const struct dlbuf_frame *f, const struct dlbuf_frame_layout *layout)
 {
 	const struct dlbuf_plane *p = &f->planes[layout->plane < f->nplanes ? layout->plane : 0];
@@ -594,7 +594,7 @@ static int find_layouts(const struct dlbuf_frame *frame, const struct dlbuf_impo
 	return ret ? ret : view_of(frame, &p, opts->view, out, n);
 }
 
-/* Whether the view has not looked at the planes' bytes itself. */
+/* Whether the planes' bytes are still to be checked: BYTES and STACKED check them themselves. */
 static bool has_limits(const struct dlbuf_import_opts *opts)
 {
 	return opts->view != DLBUF_VIEW_BYTES && opts->view != DLBUF_VIEW_STACKED;
@@ -675,7 +675,7 @@ static int making_begin(struct making *m, const struct dlbuf_frame_layout layout
 	return m->lease ? 0 : -ENOMEM;
 }
 
-/* Makes a tensor. If the one before has the same dma-buf, it shares the import. */
+/* Makes a tensor. If the previous tensor has the same dma-buf, it shares the import. */
 static int make_tensor(struct making *m, struct dlbuf_device *dev,
 		       const struct dlbuf_frame_layout layouts[], uint32_t i,
 		       const struct frame_part *part, uint32_t paths)
@@ -780,8 +780,9 @@ int frame_one_fd_each(struct dlbuf_frame *f)
 }
 
 /*
- * The dma-bufs forget a fence when it signals, also with an error. So the tensors' lease
- * keeps the frame's fence, unless all is well already: then *out stays as it is.
+ * The kernel removes a fence from the dma-bufs when it signals, also with an error. So
+ * the tensors' lease keeps the frame's fence, unless it has signalled without an error:
+ * then *out is unchanged.
  */
 static int keep_fence(int fence, int *out)
 {
@@ -792,9 +793,10 @@ static int keep_fence(int fence, int *out)
 }
 
 /*
- * A frame whose layouts are known. The next one of its stream has the same, but for the fds.
- * The last one is the device's while no call uses it, as the plans of dlbuf_prepare_once()
- * are. Nothing but the frame decides on layouts, so they never become wrong.
+ * A frame whose layouts are known. The next frame of its stream has the same layouts, except
+ * for the fds. The device keeps the last frame's layouts while no call uses them, like the
+ * plans of dlbuf_prepare_once(). Layouts depend only on the frame, so they never become
+ * wrong.
  */
 struct known_frame {
 	struct dlbuf_frame frame;
@@ -818,7 +820,7 @@ static bool is_known(const struct known_frame *k, const struct dlbuf_frame *f, u
 		same = known->planes[i].offset == f->planes[i].offset &&
 		       known->planes[i].pitch == f->planes[i].pitch &&
 		       known->planes[i].bytes == f->planes[i].bytes;
-	/* Which planes have one fd decides on the layout of this view. */
+	/* The layout of this view depends on which planes have the same fd. */
 	return same && view != DLBUF_VIEW_STACKED;
 }
 
@@ -829,7 +831,7 @@ static int find_parts(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 	uint32_t n = 0;
 	int ret = find_layouts(f, o, k->layouts, &n);
 
-	/* MAY_COPY is named as a way out only where it is one. Again, for the text. */
+	/* The text names MAY_COPY only if it helps. Calls the function again for that text. */
 	if (ret == -EOPNOTSUPP && !(needs_copy(f, o, &format) &&
 				    detile_check(dev, f, format) == -EOPNOTSUPP))
 		ret = find_layouts(f, o, k->layouts, &n);
@@ -842,7 +844,7 @@ static int find_parts(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 	return ret;
 }
 
-/* Fills in *k, which may have another frame. */
+/* Fills in *k, which may have the layouts of another frame. */
 static int know(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 		const struct dlbuf_import_opts *o, struct known_frame *k)
 {
@@ -851,7 +853,7 @@ static int know(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 	for (uint32_t i = 0; i < k->n; i++) {
 		uint32_t plane = k->layouts[i].plane;
 
-		/* Planes that follow another one are in its dma-buf. */
+		/* A derived plane is in the dma-buf of the plane before it. */
 		k->layouts[i].fd = f->planes[plane < f->nplanes ? plane : 0].fd;
 		k->parts[i].access = f->flags & DLBUF_FRAME_READ_ONLY ? DLBUF_READ : o->access;
 	}

@@ -50,8 +50,8 @@ static inline int frame_crop_begins(const struct dlbuf_rect *crop,
 }
 
 /*
- * Gives the planes of a dma-buf one fd. A socket, some exporters, and the devices of a
- * pool have an fd of their own for each.
+ * Gives the planes of a dma-buf one fd. A socket, some exporters, and pools give each
+ * plane another fd.
  */
 int frame_one_fd_each(struct dlbuf_frame *f);
 
@@ -70,8 +70,8 @@ struct frame_part {
 };
 
 /*
- * Fills in the part of a layout that has been checked, but for this. limit: where the frame's
- * bytes in the dma-buf end; UINT64_MAX: not said. -EOVERFLOW, -ERANGE.
+ * Fills in the part of a layout, which has been checked except against `limit`: the end of
+ * the frame's bytes in the dma-buf; UINT64_MAX: unknown. -EOVERFLOW, -ERANGE.
  */
 int frame_part_of(const struct dlbuf_frame_layout *layout, uint32_t access, uint64_t limit,
 		  struct frame_part *part);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The way back: tensors as a frame, and frames as their consumers want them. */
+/* Describes tensors as a frame, and prepares frames for consumers. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -74,8 +74,9 @@ static int check_type(const DLTensor *l, uint32_t i, const struct format *format
 }
 
 /*
- * Rows with all that is in them one after the other, from top to bottom. One row has the
- * pitch that its tensor was made with, if that is one.
+ * Checks that the tensor is rows from top to bottom, each with its values one after
+ * another. A single row has the pitch that its tensor was made with, if that is a valid
+ * pitch.
  */
 static int check_rows(const DLTensor *l, uint32_t i, struct dlbuf_format_plane p,
 		      int64_t *pitch)
@@ -239,9 +240,9 @@ int dlbuf_frame_from_tensors(DLManagedTensorVersioned *const tensors[], size_t n
 	return INFO_PUT(frame, &f, "dlbuf_frame");
 }
 
-/* ---- for a consumer */
+/* ---- frames for a consumer */
 
-/* Each plane of a linear frame by itself, with the place of the crop. */
+/* Fills in each plane of a linear frame, with its position in the crop. */
 static int expand_linear(const struct dlbuf_frame *f, const struct format *format,
 			 uint32_t flags, struct dlbuf_frame *out)
 {
@@ -278,7 +279,10 @@ static int expand_linear(const struct dlbuf_frame *f, const struct format *forma
 	return ret;
 }
 
-/* The modifier alone says what is where in the planes: only their beginning is checked. */
+/*
+ * Only the driver of the modifier knows the layout inside the planes, so only their beginning is
+ * checked.
+ */
 static int expand_tiled(const struct dlbuf_frame *f, uint32_t flags, struct dlbuf_frame *out)
 {
 	if (f->modifier == DLBUF_MOD_INVALID)

@@ -32,7 +32,7 @@ struct bracket {
 	uint32_t access;
 };
 
-/* How many at most. */
+/* Their largest number. */
 #define MAX_BRACKETS 16
 
 typedef void (*modifier_fn)(uint64_t modifier, uint32_t nplanes, void *data);
@@ -46,7 +46,7 @@ struct dlbuf_device {
 	char name[32];
 	DLDevice dl;
 	enum dlbuf_sync acquire_sync;	/* how acquire() handles fences */
-	enum dlbuf_sync release_sync;	/* how release() does */
+	enum dlbuf_sync release_sync;	/* how release() handles fences */
 	uint32_t copy_align;	/* alignment of rows for detile(): bytes, a power of 2 */
 	uint32_t slack;		/* bytes to allocate after those of tensors */
 	unsigned int refs;	/* under cache.lock */
@@ -58,7 +58,7 @@ struct dlbuf_device {
 	struct cache cache;
 	/* Plans of dlbuf_prepare_once() that no thread uses: atomic, exchanged for NULL. */
 	void *plans[4];
-	unsigned int next_plan;	/* atomic; the place that a new one takes if all are taken */
+	unsigned int next_plan;	/* atomic; the place that a new plan takes if all places are used */
 	void (*plan_drop)(void *plan);	/* set with the first */
 	/* Layouts of the last frame, that no thread uses: likewise. Freed by free(). */
 	void *last_frame;
@@ -88,8 +88,8 @@ struct backend {
 		    struct dlbuf_device **out);
 
 	/*
-	 * The application closes the device, which may have imports for a long time
-	 * yet. Optional.
+	 * The application closes the device, which may still have imports for a
+	 * long time. Optional.
 	 */
 	void (*shut)(struct dlbuf_device *dev);
 
@@ -110,9 +110,9 @@ struct backend {
 
 	/*
 	 * Undoes import() and alloc(). The core then closes imp->fd and frees imp.
-	 * False: work of imp still runs, or the driver would wait in a free. Then
-	 * imp stays as it is, and the core calls again; with imp->held later. wait: the call waits
-	 * instead. A backend with wait() first waits until cache_unlist() is true.
+	 * False: work of imp still runs, or the driver would wait in a free. Then imp stays as it
+	 * is, and the core calls again, after a longer pause if imp->held is set. wait: the call
+	 * waits instead. A backend with wait() first waits until cache_unlist() is true.
 	 * Required.
 	 */
 	bool (*unimport)(struct import *imp, bool wait);
@@ -129,7 +129,8 @@ struct backend {
 	/*
 	 * Keeps a stream that is not NULL, from before an access begins on it until after
 	 * the access has ended, perhaps on another stream. Optional, together: without
-	 * them the application keeps it, or stream() sees that it is gone.
+	 * them the application keeps the stream, or stream() detects that it was
+	 * destroyed.
 	 */
 	int (*keep)(struct dlbuf_device *dev, void *stream);
 	void (*drop)(struct dlbuf_device *dev, void *stream);
@@ -186,8 +187,9 @@ struct backend {
 	void (*look)(struct import *imp);
 
 	/*
-	 * Gives what wait() would wait for now, as a new eventfd that becomes
-	 * readable when that is complete; -1: nothing. Required with wait().
+	 * Gives a new eventfd that becomes readable when the work is complete
+	 * that wait() would wait for now; -1: there is no work. Required with
+	 * wait().
 	 */
 	int (*pending)(struct import *imp, uint32_t access, int *fd);
 
@@ -215,9 +217,9 @@ struct backend {
 
 	/*
 	 * Checks whether the device can read this tiled frame; d->to and d->imp
-	 * are not set yet. -EOPNOTSUPP: it cannot, and the error text lists what
-	 * it can read. Optional, together with detile(): without them the device
-	 * cannot read tiled frames.
+	 * are not set yet. -EOPNOTSUPP: it cannot, and the error text lists the
+	 * modifiers that it can read. Optional, together with detile(): without
+	 * them the device cannot read tiled frames.
 	 */
 	int (*can_detile)(struct dlbuf_device *dev, const struct detile *d);
 
@@ -230,10 +232,10 @@ struct backend {
 	int (*detile)(const struct detile *d, int fence, int *done);
 
 	/*
-	 * Calls fn with each modifier for which can_detile() accepts frames of
-	 * d->format that have the planes that the driver wants, and with the
-	 * number of these; the rest of d is as can_detile()'s. LINEAR may be among them, no modifier twice.
-	 * Optional: absence means that the driver has no list.
+	 * Calls fn with each modifier for which can_detile() accepts frames of d->format, and
+	 * with the number of planes that the driver requires; the rest of d is as for
+	 * can_detile(). LINEAR may be among the modifiers; each is given once. Optional: absence
+	 * means that the driver has no list.
 	 */
 	int (*modifiers)(struct dlbuf_device *dev, const struct detile *d,
 			 modifier_fn fn, void *data);
@@ -253,13 +255,16 @@ struct backend {
 	 */
 	int (*program_run)(void *program, const struct program_run *run, int fence, int *done);
 
-	/* The core runs it no more; runs may not be complete. Does not wait. */
+	/*
+	 * The core does not run the program any more; its runs may not be complete. Does not
+	 * wait.
+	 */
 	void (*program_drop)(void *program);
 
 	/*
 	 * Loads n programs and runs each once, in one piece of work, as program_run(). The runs
-	 * differ in the image of the tensor alone: these are as far apart each, and within 1 GiB
-	 * and an image. Required with program_load().
+	 * differ only in the image of the tensor. The images have equal distances, and the last
+	 * one begins within 1 GiB. Required with program_load().
 	 */
 	int (*program_run_all)(struct dlbuf_device *dev, const struct program_job *jobs,
 			       uint32_t n, int fence, int *done);
@@ -303,7 +308,9 @@ void device_destroy(struct dlbuf_device *dev);
  */
 struct dlbuf_device *device_next(struct dlbuf_device *dev);
 
-/* How many devices of the process have work without fences: they have wait(). */
+/*
+ * The number of the process's devices whose work may have no fences: their backends have wait().
+ */
 extern unsigned int devices_nunfenced;	/* atomic */
 static inline unsigned int devices_unfenced(void)
 {

@@ -40,7 +40,7 @@ void cache_init(struct cache *cache, const struct dlbuf_device_opts *opts)
 	};
 	cache->buckets = cache->first_table;
 	cache->recent = cache->buckets + CACHE_BUCKETS;
-	/* A pool that may stay idle as a whole is used by turns. */
+	/* A pool that may stay idle as a whole is used in turns. */
 	cache->stale = cache->max_idle > CACHE_STALE / 4 ? 4ull * cache->max_idle : CACHE_STALE;
 	pthread_mutex_init(&cache->lock, NULL);
 }
@@ -135,8 +135,8 @@ static void table_remove(struct cache *cache, struct import *imp)
 }
 
 /*
- * Keeps the chains short, and fd numbers from sharing a guess. Without memory the table
- * stays, with longer chains.
+ * Keeps the chains short, and prevents fd numbers from sharing a guess. Without memory
+ * the table keeps its size, with longer chains.
  */
 static void table_grow(struct cache *cache)
 {
@@ -180,8 +180,8 @@ static void table_insert(struct cache *cache, struct import *imp)
 }
 
 /*
- * Its destruction follows, and is its user. If its work has no fence, those who must wait
- * for that work find it until then.
+ * The caller destroys it next, and counts as its one user until then. If its work has no
+ * fence, cache_find_all() finds it until then.
  */
 __attribute__((noinline))
 static void take_out(struct cache *cache, struct import *imp)
@@ -311,7 +311,7 @@ static bool same_access(const struct import *imp, uint32_t access)
 
 /*
  * Returns the import that this fd number meant the last times, if the number is still
- * the same open file as our duplicate, which one system call tells. Then identity and
+ * the same open file as our duplicate, which one system call shows. Then identity and
  * mode are the same too. NULL: the buffer must be identified.
  */
 static struct import *guess(struct cache *cache, int fd, uint32_t access,
@@ -409,8 +409,8 @@ static struct import *insert(struct cache *cache, struct import *imp, int fd)
 }
 
 /*
- * Takes the one that was used last, so that surplus ones become stale. It was idle, so
- * the caller is its only user.
+ * Takes the buffer that was used last, so that surplus buffers become stale. It was
+ * idle, so the caller is its only user.
  */
 struct import *cache_take_staging(struct cache *cache, uint64_t bytes)
 {

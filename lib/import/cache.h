@@ -5,11 +5,11 @@
  *
  * An import in use is in the table only. One without a user is idle: it stays
  * until it is used again, pushed out by a bound, or not used by the last
- * CACHE_STALE imports. A brief one, of dlbuf_recv() or dlbuf_alloc(), goes with
- * its last user. One that goes stays in the table while it has work without a fence:
- * those who must wait for that work find it, and nobody else. The import's fd keeps
- * the kernel from giving the inode number to another buffer, so that equal identity
- * means the same buffer.
+ * CACHE_STALE imports. A brief import, of dlbuf_recv() or dlbuf_alloc(), is
+ * destroyed with its last user. An import that is being destroyed stays in the table
+ * until its work without a fence is over: cache_find_all() finds it, cache_get()
+ * does not. The import's fd keeps the kernel from giving the inode number to another
+ * buffer, so that equal identity means the same buffer.
  *
  * Staging buffers, which frames are copied into, are imports too. Only the
  * library knows them, so they are not in the table: an idle one serves the next
@@ -52,7 +52,7 @@ struct cache {
 	uint64_t max_idle_bytes;
 	uint32_t nstaging;	/* idle ones */
 	uint64_t clock;		/* counts imports */
-	uint64_t stale;		/* an import that so many others follow */
+	uint64_t stale;		/* an import is stale after so many later imports */
 	uint64_t hits, misses, evictions;
 	uint64_t copies, copied_bytes;
 	size_t tensors;		/* atomic; size_t, because some CPUs lack 64-bit atomics */
@@ -80,14 +80,14 @@ void cache_add(struct cache *cache, struct import *imp);
 
 /*
  * Finds all imports of a buffer and adds a user to each. Writes as many as fit, and
- * returns how many there are.
+ * returns their number.
  */
 size_t cache_find_all(struct cache *cache, const struct buffer_id *id,
 		      struct import *found[], size_t room);
 
 /*
- * For unimport(), when the work of imp is over: takes imp out of the table. False: a thread
- * that has found it by cache_find_all() still uses it.
+ * For unimport(), when the work of imp is over: removes imp from the table. False: a thread
+ * that has found imp by cache_find_all() still uses it.
  */
 bool cache_unlist(struct import *imp);
 

@@ -340,7 +340,7 @@ int dlbuf_device_each(dlbuf_device_fn fn, void *data)
 	return 0;
 }
 
-/* Waits for leases and frees, which may both add to the other. */
+/* Waits for leases and frees; each may add to the other. */
 static int drain_events(struct dlbuf_device *dev, uint64_t deadline_ns)
 {
 	struct timespec pause = PAUSE_FIRST;
@@ -371,7 +371,7 @@ int dlbuf_device_drain(struct dlbuf_device *dev, uint64_t deadline_ns)
 	if (!ret && event_is_here())
 		return fail(-EBUSY, "dlbuf_device_drain() in a callback of the "
 			    "library: it would wait for this callback");
-	/* The callbacks of leases may submit more. */
+	/* The callbacks of leases may submit more work. */
 	for (int i = 0; i < 2 && !ret; i++) {
 		if (dev->backend->drain)
 			ret = dev->backend->drain(dev, deadline_ns);

@@ -167,19 +167,20 @@ int import_alloc(struct dlbuf_device *dev, uint64_t bytes, struct import **out)
 
 /*
  * Imports of all devices that could not be freed yet. Each has a reference to its device, in
- * which it is counted. "dlbuf-events" tries them again. If it could not be started, those are
- * left whose dma-buf others hold: dlbuf frees them in one of its next calls.
+ * which it is counted. "dlbuf-events" tries to free them again. If that thread could not be
+ * started, the imports whose dma-buf others hold stay here: one of the next calls of dlbuf
+ * frees them.
  */
 static struct {
 	pthread_mutex_t lock;
 	struct import *first;
-	unsigned int n;		/* with those that a thread tries to free now */
-	unsigned int nheld;	/* of these, those whose dma-buf others hold */
+	unsigned int n;		/* includes those that a thread is trying to free */
+	unsigned int nheld;	/* the number of them whose dma-buf others hold */
 	unsigned int left;	/* atomic; n is not 0, and the call is not posted */
 	struct event_call call;	/* posted if fn is set */
 } dying = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* A look at who holds a dma-buf is three system calls: so many in a pause at most. */
+/* Whether others hold a dma-buf costs three system calls: at most this many checks per pause. */
 #define MAX_LOOKS 32
 #define LOOK_PAUSE 250000000ull	/* nanoseconds */
 
@@ -198,7 +199,7 @@ static void dying_add(struct import *imp)
 	dying.first = imp;
 }
 
-/* Under the lock. The application's context must not go before its memory. */
+/* Under the lock. The application's context must not be destroyed before its memory. */
 static void count_held(struct dlbuf_device *dev, int n)
 {
 	dying.nheld += n;
@@ -208,7 +209,7 @@ static void count_held(struct dlbuf_device *dev, int n)
 
 static bool destroy_later(struct event_call *call);
 
-/* Under the lock: whether the library's thread tries again. */
+/* Under the lock: whether the library's thread has to try again. */
 static bool post(void)
 {
 	if (!dying.call.fn && event_promise()) {
@@ -277,7 +278,7 @@ static bool destroy_later(struct event_call *call)
 	return none;
 }
 
-/* False: its work runs, and nobody would try again. */
+/* False: its work still runs and no thread could be started to try again, so the caller waits. */
 static bool leave_to_others(struct import *imp)
 {
 	bool left;

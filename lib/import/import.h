@@ -33,7 +33,9 @@ struct import {
 	 */
 	void *data;
 	bool opaque;
-	/* How a release handles fences: as the device, unless the backend sets less. */
+	/*
+	 * How a release handles fences: like the device, unless the backend sets a lesser kind.
+	 */
 	enum dlbuf_sync release_sync;
 
 	/* For waits_implicitly, atomic; see pending_may_wait(). */
@@ -43,13 +45,13 @@ struct import {
 
 	/* Counts tensors and calls that use it. Atomic; to and from 0 under cache.lock. */
 	unsigned int refs;
-	/* The cache's, under cache.lock. */
+	/* Fields of the cache, under cache.lock. */
 	bool listed;		/* in the table */
-	bool gone;		/* nobody gets it any more, but for those who wait for its work */
+	bool gone;		/* being destroyed: only cache_find_all() finds it */
 	bool staging;		/* made by the library for copies; found by its size */
 	bool own;		/* memory that the device allocated; never idle */
-	/* For a dying import. The thread that tries to free it is the only one that uses them. */
-	bool held;		/* set by unimport(): it only waits for others that hold the dma-buf */
+	/* For a dying import. Only the thread that tries to free it uses these. */
+	bool held;		/* set by unimport(): kept only for other holders of the dma-buf */
 	uint64_t looked;	/* time of the last try */
 	/*
 	 * Atomic. If set, the import is destroyed with its last user. Set when the
@@ -59,7 +61,7 @@ struct import {
 	uint64_t used;		/* clock of the cache at the last use */
 	int last_fd;		/* number of the caller's fd at the last import, or -1 */
 	struct import *hash_next;
-	struct import *lru_prev, *lru_next;	/* lru_next also in lists of gone ones */
+	struct import *lru_prev, *lru_next;	/* lru_next also for `gone` imports */
 };
 
 /* Whether a release of the import gives an eventfd and no sync_file. */
@@ -85,7 +87,7 @@ static inline bool import_gives_event(const struct import *imp)
 
 /*
  * Identifies the buffer of fd, and decides the access of its import: `access`, or if
- * that is 0 all that fd allows. *fd_access is what fd allows.
+ * that is 0 all that fd allows. *fd_access becomes the access that fd allows.
  * -EBADF   not a dma-buf
  * -EACCES  fd does not allow this access
  */
@@ -104,7 +106,7 @@ int import_create(struct dlbuf_device *dev, int fd, const struct buffer_id *id,
 		  uint32_t fd_access, uint32_t paths, uint64_t end,
 		  struct import **out);
 
-/* Makes an import of device memory of at least so many bytes. */
+/* Makes an import of device memory of at least `bytes` bytes. */
 int import_alloc(struct dlbuf_device *dev, uint64_t bytes, struct import **out);
 
 /* A zeroed struct with one user and without an fd. NULL: no memory. */
@@ -126,8 +128,8 @@ static inline int import_fits(const struct import *imp, uint64_t end)
 void import_destroy(struct import *imp);
 
 /*
- * Tries again to destroy those that could not be freed. Not `all`: of those whose dma-buf
- * others hold only a few in a time.
+ * Tries again to free imports that could not be freed. Without `all`, checks at most
+ * MAX_LOOKS imports whose dma-buf others hold.
  */
 void import_destroy_again(bool all);
 

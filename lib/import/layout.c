@@ -117,8 +117,8 @@ static int no_bytes(const DLTensor *layout, uint64_t *first, uint64_t *end)
 
 /*
  * Only this function limits the number of elements and of their bytes. Strides do not
- * limit it: with a stride of 0 any number of elements have the same memory. A layout
- * without elements needs no limit.
+ * limit these numbers: with a stride of 0 any number of elements share the same
+ * memory. A layout without elements needs no limit.
  */
 static int extent(const DLTensor *layout, uint32_t bytes, uint64_t *first,
 		  uint64_t *end)

@@ -14,7 +14,7 @@
 struct device_place {
 	uint64_t pci;	/* PCI_ADDRESS() */
 	dev_t drm[2];	/* primary node, render node */
-	char alias[16];	/* "P.D", two numbers, as other tools of the API have them */
+	char alias[16];	/* "P.D", two numbers, as in other tools of the API */
 };
 
 /* Never 0. */
@@ -56,7 +56,7 @@ bool selector_takes(struct selector *s, int ret,
 		    const struct dlbuf_device_info *info,
 		    const struct device_place *place);
 
-/* The error if none was selected: that of the first possible match, or -ENODEV. */
+/* The error if no device was selected: the error of the first possible match, or -ENODEV. */
 int selector_none(const struct selector *s);
 
 #endif /* DLBUF_LIB_SELECT_H */

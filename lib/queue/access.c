@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Accesses to memory that needs more than fences: memory that is a copy, memory that
- * the driver must be told to begin and end with, and host memory of a device that is a
- * CPU.
+ * needs begin() and end() of the driver, and host memory of a device that is a CPU.
  */
 #include <errno.h>
 
@@ -73,8 +72,8 @@ int queue_access_begin(struct queue_memory *m, uint32_t access, void *stream,
 }
 
 /*
- * The last access that ends gives the memory back, after the work of all the others: so
- * each of them adds its work before the next one ends.
+ * The last access that ends calls end(), after the work of all the others. So each
+ * access adds its work before the next one ends.
  */
 int queue_access_end(struct queue_memory *m, void *stream)
 {
@@ -134,8 +133,8 @@ void queue_access_over(struct queue_memory *m)
 
 /*
  * START begins with the CPU's caches, and then waits for all fences that the dma-buf has.
- * The stream has waited for those of the acquire. Others came later, perhaps of work that
- * waits for this function: then START would never return. So it is left out.
+ * The stream has waited for those of the acquire. Other fences were added later, perhaps
+ * by work that waits for this function: then START would never return. So it is left out.
  */
 void queue_cpu_start(struct queue_memory *m, uint32_t access)
 {

@@ -82,7 +82,7 @@ int queue_bridge_out(struct queue_device *dev, struct bridge_buffer *buffer,
 	ret = link_get(dev, &link);
 	if (ret)
 		return ret;
-	/* A loss signals the value; or it came before, and is seen here. */
+	/* A loss signals the value. If the loss was earlier, this check finds it. */
 	__atomic_store_n(&link->theirs, true, __ATOMIC_SEQ_CST);
 	ret = __atomic_load_n(&dev->lost, __ATOMIC_SEQ_CST) ?
 	      fail(-EIO, "%s is lost", dev->base.name) :

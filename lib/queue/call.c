@@ -3,8 +3,8 @@
  * Host functions. After a loss a driver may still call one that it was given, or never:
  * some APIs drop them, others call them, and each may have decided before the loss.
  * So a function that has not begun at the loss will do nothing, and the memory of imports
- * stays until those that have begun have returned. tests/proof/queue.pml is a model of
- * this.
+ * is kept until the functions that have begun have returned. tests/proof/queue.pml is a
+ * model of this.
  */
 #include <errno.h>
 
@@ -15,7 +15,7 @@
 enum state { QUEUED, RUNNING, CANCELLED };
 
 struct queue_function {
-	struct queue_device *dev;	/* not if CANCELLED: it may not exist any more */
+	struct queue_device *dev;	/* invalid if CANCELLED: it may be freed by now */
 	void (*fn)(void *data);
 	void *data;
 	int state;		/* atomic */
@@ -45,7 +45,7 @@ static void list_add(struct queue_function **list, struct queue_function *call)
 	*list = call;
 }
 
-/* Under the lock: takes out what is between prev and next. */
+/* Under the lock: removes the function between prev and next from the list. */
 static void join_list(struct queue_function **prev, struct queue_function *next)
 {
 	*prev = next;
@@ -53,7 +53,7 @@ static void join_list(struct queue_function **prev, struct queue_function *next)
 		next->prev = prev;
 }
 
-/* The driver calls this once at most. */
+/* The driver calls this at most once. */
 static void run(void *data)
 {
 	struct queue_function *call = data;
@@ -94,7 +94,7 @@ int queue_call_host(struct queue_device *dev, void *stream, void (*fn)(void *dat
 		     dev->ops->call_host(dev, stream, run, call);
 	if (!ret)
 		return 0;
-	/* Not given to the driver. A loss meanwhile has cancelled it. */
+	/* The driver did not get the function. A loss meanwhile has cancelled it. */
 	pthread_mutex_lock(&dev->lock);
 	memory_lock();
 	if (!lost)

@@ -6,11 +6,11 @@
  * bridge shares no semaphores, the stream calls a host function, so that no thread of
  * the caller's waits.
  *
- * A copy waits for the fences that the dma-buf had at the acquire, before it copies in, and
- * for no other: copying back waits for none. A fence that came later may be that of work
- * behind the copy, on this stream or on one that waits for it: see queue_cpu_start(). So
- * that the next copy does not find such a one, a release of these imports puts none on the
- * dma-buf.
+ * Before it copies in, a copy waits for the fences that the dma-buf had at the acquire. It
+ * waits for no other fence, and copying back waits for none. A later fence may belong to
+ * work after the copy, on this stream or on one that waits for it: see queue_cpu_start(). A
+ * release of these imports adds no fence to the dma-buf, so that the next copy does not
+ * find such a fence.
  */
 #include <errno.h>
 #include <string.h>
@@ -77,7 +77,7 @@ static int copy_by_host(struct queue_memory *m, void *stream, int fence)
 /*
  * The bridge does not know which streams still read the tensor's memory, and its
  * copy overwrites that memory. So the caller waits for these streams first. There
- * are none if the producer had the buffer since.
+ * are none if the producer has had the buffer since then.
  */
 static int copy_by_gpu(struct queue_memory *m, void *stream, int fence)
 {

@@ -94,7 +94,10 @@ static bool end(struct event_call *call)
 	queue_leave(dev, &scope);
 	if (none) {
 		queue_gate_leave(dev);
-		/* It may see a loss, and take the lock. Nothing is in a lock to free. */
+		/*
+		 * destroy() may find a loss and take the lock, so the lock still works. It
+		 * has nothing to free.
+		 */
 		dev->ops->destroy(dev);
 	}
 	return none;

@@ -25,7 +25,7 @@ static bool no_fd(void)
 	return errno == EMFILE || errno == ENFILE;
 }
 
-/* After a call that makes a dma-buf: drivers have other results when no fd is left. */
+/* After a call that makes a dma-buf: drivers return other results when no fd is left. */
 static int without_fds(int ret)
 {
 	int fd = ret ? sys_eventfd(0) : -1;
@@ -62,7 +62,7 @@ static int find_pages(struct queue_device *dev, const DLTensor *t, uintptr_t p,
 	pages->base = (all.base + first) & ~(page - 1);
 	end = (all.base + end + page - 1) & ~(page - 1);
 	pages->bytes = end - pages->base;
-	/* The rest of such a page may be another allocation's. */
+	/* The rest of such a page may belong to another allocation. */
 	if (pages->base < all.base || end > all.base + all.bytes)
 		return fail(-EOPNOTSUPP, "the pages of the tensor are not its allocation's "
 			    "alone: allocate whole pages");
@@ -112,9 +112,9 @@ static int count_users(int fd, int *users)
 }
 
 /*
- * How many there are if nobody else holds a dma-buf of the device: the least that was seen
- * of any. While another thread is in fork() or posix_spawn() a child has the fd for a moment,
- * too, and one count alone would be one too many.
+ * The count of a dma-buf that only this process holds: the smallest count seen so far. One
+ * count alone may be too high by one: while another thread is in fork() or posix_spawn(), a
+ * child has the fd for a moment, too.
  */
 static int least_users(struct queue_device *dev, int users)
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * Waits for all streams of a device: for work whose stream was destroyed, and after calls
- * that have failed. "dlbuf-events" must not, because a stream may wait for what this
- * thread does. So a thread of its own does it, which runs while somebody asks.
+ * that have failed. "dlbuf-events" must not wait for streams, because a stream may
+ * wait for a call of that thread. So another thread waits, which runs as long as
+ * callers ask for it.
  */
 #include "queue.h"
 
@@ -26,7 +27,7 @@ static void *run(void *arg)
 		pthread_mutex_lock(&dev->lock);
 		f->done = ret ? f->done : n;
 	}
-	/* After a failure the next one who asks tries again. */
+	/* After a failure the next caller tries again. */
 	f->runs = false;
 	pthread_mutex_unlock(&dev->lock);
 	return NULL;

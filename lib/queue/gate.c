@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
  * The gate of frees. A driver may wait inside a free for all streams of a context, and block
- * all other callers meanwhile, perhaps the one who must signal a fence. So no free begins
+ * all other callers meanwhile, perhaps the caller that must signal a fence. So no free begins
  * while a stream waits for a fence, and no stream begins such a wait during a free. All
  * devices of a context share its gate.
  *
  * With cameras there may always be a stream that waits. So when more than a few frees wait,
- * and those waits are over that stood when one began to wait, the threads that acquire wait
- * themselves (`closing`) until a free has run. tests/proof/queue.pml is a model of this.
+ * and every wait that was pending when one of them began has ended, acquires block on the
+ * calling thread (`closing`) until a free has run. tests/proof/queue.pml is a model of
+ * this.
  */
 #include <errno.h>
 
@@ -15,7 +16,7 @@
 #include "../system/fork.h"
 #include "queue.h"
 
-/* So many may wait for longer than the waits that stood when they were dropped. */
+/* This many frees may wait longer than the waits that were pending when they began. */
 #define FEW_WAIT 8
 
 /* Under memory_lock(), because fork() takes it. A child uses none of its parent's. */
@@ -89,8 +90,8 @@ void queue_gate_leave(struct queue_device *dev)
 }
 
 /*
- * Under the lock, which it lets go: takes the waits off their lists that are over. True: one
- * stands that began before `since`.
+ * Under the lock, which it releases meanwhile: removes waits that are over. True: a wait
+ * that began before `since` is pending.
  */
 static bool reap(struct queue_gate *gate, uint64_t since)
 {

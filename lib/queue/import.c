@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Imports a dma-buf into the device: the steps of each path. And frees it, when no work on
- * it runs, and no stream waits for a fence: see gate.c.
+ * Imports a dma-buf into the device: the steps of each path. Frees the import when no work
+ * on it runs, and no stream waits for a fence: see gate.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -73,7 +73,7 @@ int queue_try_memory(struct queue_memory *m, const struct trial_buffer *t, bool 
 	bool same = false;
 	int ret = trial_by_cpu(t, 0, TRIAL_PAGE, 1, NULL);
 
-	/* It has the one of compare() if that could not be dropped. */
+	/* It has the staging buffer of compare() if that could not be dropped. */
 	if (!ret && !m->staging)
 		ret = m->dev->ops->alloc_host(m->dev, m->base.bytes, &m->staging, NULL);
 	if (!ret)
@@ -238,7 +238,7 @@ static void free_memory(struct queue_memory *m)
 	pthread_mutex_destroy(&m->order_lock);
 }
 
-/* If the caller waits, it does so in the driver's free, too, and not at the gate. */
+/* A caller that may wait also waits in the driver's free, and not at the gate. */
 bool queue_unimport(struct import *imp, bool wait)
 {
 	struct queue_memory *m = queue_memory_of(imp);
@@ -278,7 +278,7 @@ struct queue_memory *queue_memory_new(struct queue_device *dev, uint64_t bytes)
 		return NULL;
 	prepare(m);
 	imp->bytes = bytes;
-	/* Nobody exports it. */
+	/* This buffer is never exported. */
 	m->copied = true;
 	return m;
 }
@@ -297,13 +297,13 @@ void queue_staging_drop(struct queue_memory *m)
 	import_destroy(&own->base);
 }
 
-/* All but the import, which a failed one leaves to be used again. */
+/* Moves everything but the struct import, which can be used again after a failure. */
 #define OWN(m) ((char *)(m) + sizeof((m)->base))
 #define OWN_BYTES (sizeof(struct queue_memory) - sizeof(struct import))
 
 /*
- * Where a failed import goes if the device may still use its memory. It is made before the
- * import, because a failure may be one of memory or of fds.
+ * A struct for the memory of a failed import that the device may still use. It is
+ * allocated before the import, because the failure may be a lack of memory or of fds.
  */
 static int spare_new(const struct import *imp, struct import **out)
 {

@@ -5,7 +5,7 @@
 #include "../import/select.h"
 #include "queue.h"
 
-/* A device that is not open yet. *n: how many the driver has. */
+/* Makes a device that is not open yet. *n: the number of the driver's devices. */
 static int load(const struct backend *backend, const struct queue_ops *ops,
 		struct queue_device **out, unsigned int *n)
 {

@@ -28,7 +28,9 @@ void queue_program_free(struct queue_program *g)
 {
 	struct queue_device *dev = g->dev;
 
-	/* First: Intel's driver looks at what its commands have used. */
+	/*
+	 * Destroys the stream first: Intel's driver accesses objects that its commands have used.
+	 */
 	if (g->stream)
 		dev->ops->stream_destroy(dev, g->stream);
 	if (g->kernel && dev->ops->kernel_destroy)
@@ -36,7 +38,7 @@ void queue_program_free(struct queue_program *g)
 	free(g);
 }
 
-/* The programs have as much room each. */
+/* Each program has the same room. */
 static int fill_tables(struct queue_memory *m, const struct program_job *jobs, uint32_t n)
 {
 	size_t room = m->base.bytes / n;
@@ -105,7 +107,7 @@ int queue_program_load(struct dlbuf_device *dev, const struct program *p, size_t
 	return load(dev, &one, 1, (struct queue_program **)out);
 }
 
-/* If no thread can be started that frees the program later, this waits for its runs. */
+/* If no thread can be started to free the program later, this waits for its runs. */
 void queue_program_drop(void *program)
 {
 	struct queue_program *g = program;
@@ -162,7 +164,7 @@ static int find_launch(const struct queue_program *g, const struct program_job *
 	return ret;
 }
 
-/* Without a launch nothing was written, and nothing is copied back. */
+/* If the launch failed, nothing was written, and nothing is copied back. */
 static int end(struct queue_program *g, const struct bracket *b, bool launched, int *fence)
 {
 	struct queue_memory *m = queue_memory_of(b->imp);
@@ -208,7 +210,7 @@ static int run_on(struct queue_program *g, const struct program_run *run,
 	if (!ret)
 		ret = queue_failed(dev, dev->ops->kernel_launch(dev, g->kernel, g->stream, l));
 	launched = !ret;
-	/* The writer's end is the last: it may be a copy, behind all of the stream. */
+	/* Ends the writer last: its copy back must follow all work on the stream. */
 	for (uint32_t i = 0; i < n; i++) {
 		err = i == last ? 0 : end(g, &run->brackets[i], launched, NULL);
 		ret = ret ? ret : err;

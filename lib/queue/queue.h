@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine of devices with queues (GPUs with streams). It has the released work, the
- * streams that wait for fences, the copies, and the memory that outlives its
+ * The engine of devices with queues (GPUs with streams). It keeps the released work,
+ * the streams that wait for fences, the copies, and the memory that outlives its
  * import. A backend of such a device fills in struct queue_ops, embeds struct
  * queue_device, and uses the queue_*() functions as its import functions.
  *
@@ -81,8 +81,9 @@ struct queue_ops {
 	 */
 	int (*probe)(struct queue_device *dev, unsigned int n);
 	/*
-	 * Opens the device of the last probe(), and sets what dev says that the
-	 * backend fills in. destroy() undoes it, also after a failure. Required.
+	 * Opens the device of the last probe(), and sets the fields of dev that
+	 * the backend fills in. destroy() undoes it, also after a failure.
+	 * Required.
 	 */
 	int (*start)(struct queue_device *dev, uint32_t flags);
 
@@ -110,11 +111,11 @@ struct queue_ops {
 	void (*stream_destroy)(struct queue_device *dev, void *stream);
 
 	/*
-	 * Events: a point of a stream. event_record() takes *event, which is NULL, or an
-	 * event of earlier that nobody asks about any more, and may replace it. Streams
-	 * may still wait for the former point then, and when the event is destroyed.
-	 * Absent event_create(): event_record() makes it. Absent event_wait(): the
-	 * library polls. The others are required.
+	 * Events: a point of a stream. event_record() takes *event, which is NULL, or
+	 * the event of an earlier record that is not queried any more, and may replace
+	 * it. Streams may still wait for the former point then, and when the event is
+	 * destroyed. Absent event_create(): event_record() makes it. Absent
+	 * event_wait(): the library polls. The others are required.
 	 */
 	int (*event_create)(struct queue_device *dev, void **event);
 	void (*event_destroy)(struct queue_device *dev, void *event);
@@ -134,7 +135,7 @@ struct queue_ops {
 	 * The stream calls fn, and continues after fn has returned. fn makes no
 	 * driver call. A lost device calls it once or never; after a failure it is not
 	 * called. Absent: the library polls events instead, and there is no path
-	 * `copy`. The engine calls it by queue_call_host() only.
+	 * `copy`. The engine calls it only by queue_call_host().
 	 */
 	int (*call_host)(struct queue_device *dev, void *stream,
 			 void (*fn)(void *data), void *data);
@@ -187,9 +188,9 @@ struct queue_ops {
 	void (*free)(struct queue_memory *m);
 
 	/*
-	 * For memory with m->passes. begin(): from here on the stream's work may
-	 * use the memory. end(): from here on others may; `access` is that of all
-	 * accesses since begin().
+	 * For memory with m->passes. begin(): from now on the stream's work may
+	 * use the memory. end(): from now on other users may; `access` is that of
+	 * all accesses since begin().
 	 */
 	int (*begin)(struct queue_memory *m, void *stream);
 	int (*end)(struct queue_memory *m, uint32_t access, void *stream);
@@ -235,7 +236,7 @@ struct queue_ops {
 	 * Kernels of lib/prepare/kernel.h: kernel_create() gives one to a program, which uses
 	 * it on one thread at a time. The code is compiled once for a device, and freed by
 	 * destroy(). -EOPNOTSUPP: the device cannot run it. kernel_launch() puts a run on a
-	 * stream of stream_create(); after a failure nothing of it is there. Absent
+	 * stream of stream_create(); after a failure nothing is on the stream. Absent
 	 * kernel_destroy(): there is nothing to free.
 	 */
 	int (*kernel_create)(struct queue_device *dev, void **kernel);
@@ -259,15 +260,15 @@ struct queue_word {
 	struct queue_word *next;	/* in the free list */
 };
 
-/* Waits for all streams, by a thread: see finish.c. Under dev->lock. */
+/* The thread that waits for all streams: see finish.c. Under dev->lock. */
 struct queue_finish {
 	pthread_t thread;
 	bool runs;
 	bool started;		/* and not joined yet */
-	uint64_t begun, done, wanted;	/* the last wait that has begun, ... */
+	uint64_t begun, done, wanted;	/* numbers of waits: last begun, last ended, needed */
 };
 
-/* In front of frees: see gate.c. */
+/* The gate of frees: see gate.c. */
 struct queue_gate {
 	const void *context;
 	unsigned int generation;	/* see fork.h */
@@ -278,12 +279,12 @@ struct queue_gate {
 	uint64_t nwaits;	/* waits for fences that have begun */
 	unsigned int busy;	/* waits that begin, or are in a device's list `waits` */
 	unsigned int freeing;	/* threads inside a free */
-	unsigned int reaping;	/* threads that look at the waits of all devices */
-	unsigned int held;	/* frees that wait for the gate only */
+	unsigned int reaping;	/* threads that check the waits of all devices */
+	unsigned int held;	/* frees that only wait for the gate */
 	bool closing;
 };
 
-/* One that may wait for the gate. */
+/* A free that may wait for the gate. */
 struct queue_free {
 	uint64_t since;		/* the number of the next wait at that time */
 	bool held;
@@ -297,7 +298,7 @@ struct queue_device {
 	struct dlbuf_device_info info;
 	struct device_place place;
 	/* Filled in by start(). */
-	const char *no_bridge;	/* why it has none; NULL: it may have one */
+	const char *no_bridge;	/* reason why it has no bridge; NULL: it may have one */
 	bool waits_for_words;
 	bool takes_fences, gives_fences;
 	bool registers, registers_read_only;	/* host memory */
@@ -306,13 +307,13 @@ struct queue_device {
 	bool is_cpu;		/* uses host memory through the CPU's caches */
 	bool opaque;		/* m->data is a handle and no address */
 	bool flushes;		/* needs flush() before it sees writes of others */
-	bool slow_query;	/* asking an event costs more than a stream's wait for it */
+	bool slow_query;	/* a query of an event costs more than a stream's wait for it */
 	bool orphans;		/* work may outlive its stream; finish_all() waits for it */
-	uint64_t least;		/* smaller memory is given out again in the same dma-buf */
+	uint64_t least;		/* smaller memory is reused with the same dma-buf */
 	bool believed;		/* atomic; path `direct` once read the right bytes */
 	bool apart;		/* atomic; its imports are memory of their own */
 	int tried;		/* atomic; the trial was begun */
-	int users;		/* atomic; of an exported dma-buf, if nobody else holds it */
+	int users;		/* atomic; count of a dma-buf that only this process holds */
 	const void *context;	/* frees wait for all its streams; NULL: for this device's */
 
 	struct bridge *bridge;	/* or NULL */
@@ -323,7 +324,7 @@ struct queue_device {
 
 	pthread_mutex_t lock;	/* protects what follows, and lists of work */
 	struct queue_finish finish;
-	uint64_t unsure;	/* until this wait for all streams; 0: it is not */
+	uint64_t unsure;	/* frees wait for the end of this wait; 0: no restriction */
 	struct queue_function *calls;	/* host functions that have not returned */
 	struct queue_word *free_words;
 	struct queue_page *pages;	/* of words */
@@ -351,12 +352,12 @@ struct queue_memory {
 	bool registered, allocated;
 	bool passes;		/* begin() and end() are called */
 
-	bool exported;		/* others may hold its dma-buf: queue_is_held() */
+	bool exported;		/* other processes may hold its dma-buf: queue_is_held() */
 	bool flushes;		/* exported, on a device that flushes */
 	bool synced;		/* host memory of a device that is_cpu */
 	bool copied;		/* the path is `bridge` or `copy` */
 	/* With `copied` or `passes`: */
-	struct queue_work *begun; /* behind the last copy in, begin() or end(), or NULL */
+	struct queue_work *begun; /* after the last copy in, begin() or end(), or NULL */
 	pthread_mutex_t order_lock; /* held while one of these is put on a stream */
 	bool held;		/* under `order_lock`: begin() was called, end() not */
 	uint32_t held_for;	/* and for which accesses */
@@ -404,8 +405,8 @@ int queue_wrap(const struct backend *backend, const struct queue_ops *ops,
 int queue_probe(struct queue_device *dev, unsigned int n);
 
 /*
- * Defines the backend, whose table of driver calls is NAME_ops. What follows the name
- * sets type, flags, paths and other fields.
+ * Defines the backend, whose table of driver calls is NAME_ops. The arguments after
+ * the name set type, flags, paths and other fields.
  */
 #define QUEUE_BACKEND(NAME, ...)						\
 	static int NAME##_each(const struct backend *backend,		\
@@ -441,8 +442,8 @@ int queue_probe(struct queue_device *dev, unsigned int n);
 /* ---------------------------------------------------------------- device.c */
 
 /*
- * backend->close(). The struct lives until no stream waits for its words, nor any stream of
- * its context for a fence.
+ * backend->close(). The struct lives until no stream waits for its words, and no stream of
+ * its context waits for a fence.
  */
 void queue_close(struct dlbuf_device *dev);
 
@@ -454,14 +455,14 @@ void queue_enter_to_free(struct queue_device *dev, struct queue_scope *scope);
 void queue_leave(struct queue_device *dev, const struct queue_scope *scope);
 
 /*
- * Marks the device as lost, which ends all its work but the host functions that run now.
- * After these, all eventfds of works are readable.
+ * Marks the device as lost, which ends all its work except the host functions that run
+ * now. After these, all eventfds of works are readable.
  */
 void queue_lost(struct queue_device *dev);
 
 /*
- * If no event can be made for the same reason as that of a failed call, the driver keeps the
- * error, whatever its name: the device is lost. Returns error, which is that call's result.
+ * Call it after a failed call, with that call's result. If making an event fails with the
+ * same result, the driver keeps the error, and the device is lost. Returns `error`.
  */
 int queue_failed(struct queue_device *dev, int error);
 
@@ -474,19 +475,20 @@ int queue_find_stream(struct queue_device *dev, void *handle, bool ends, void **
 int queue_gate_join(struct queue_device *dev);
 void queue_gate_leave(struct queue_device *dev);
 
-/* The first time: the free waits at most for those waits that stand now. */
+/* On the first call notes the waits that are pending now: the free waits for these only. */
 void queue_gate_note(struct queue_device *dev, struct queue_free *f);
 
 /*
- * If no stream waits for a fence, or with `wait`: then none begins such a wait before
- * queue_gate_open().
+ * Closes the gate if no stream waits for a fence, or with `wait` after these waits.
+ * Then no stream begins such a wait before queue_gate_open().
  */
 bool queue_gate_close(struct queue_device *dev, struct queue_free *f, bool wait);
 void queue_gate_open(struct queue_device *dev);
 
 /*
- * Before a stream's wait: blocks during a free, and gives the wait's number, or 0 if the
- * caller must wait for the fence. queue_gate_passed() when the stream no longer waits.
+ * Before a stream's wait: blocks during a free, and returns the wait's number, or 0 if
+ * the caller must wait for the fence. queue_gate_passed() when the stream no longer
+ * waits.
  */
 uint64_t queue_gate_pass(struct queue_device *dev, bool for_fence);
 void queue_gate_passed(struct queue_device *dev);
@@ -497,17 +499,20 @@ bool queue_gate_frees(struct queue_device *dev);
 /* ---------------------------------------------------------------- finish.c */
 
 /*
- * Under the lock: whether a wait for all streams has ended that was the n-th to begin. If
- * not, it begins, and the caller asks again. The next one is dev->finish.begun + 1.
+ * Under the lock: whether the n-th wait for all streams has ended. If not, it begins, and
+ * the caller asks again. The next wait is dev->finish.begun + 1.
  */
 bool queue_finished(struct queue_device *dev, uint64_t n);
 
-/* Whether the device is sure, and no thread waits for streams or runs its last instructions. */
+/*
+ * Whether the device is not `unsure`, and no thread waits for streams or runs its last
+ * instructions.
+ */
 bool queue_finish_ended(struct queue_device *dev);
 
 /*
  * A call has failed, and work may be on a stream without an event. Nothing is freed before
- * a wait for all streams has ended that began later. is_unsure(): under the lock.
+ * a later wait for all streams has ended. is_unsure(): under the lock.
  */
 void queue_set_unsure(struct queue_device *dev);
 bool queue_is_unsure(struct queue_device *dev);
@@ -521,7 +526,7 @@ void queue_finish_end(struct queue_device *dev);
 int queue_call_host(struct queue_device *dev, void *stream, void (*fn)(void *data),
 		    void *data);
 
-/* Under the lock, after the loss: those that have not begun do nothing. */
+/* Under the lock, after the loss: host functions that have not begun will do nothing. */
 void queue_calls_cancel(struct queue_device *dev);
 
 /* Whether the device is lost and no host function runs: it uses no memory any more. */
@@ -536,8 +541,8 @@ void queue_wait_dead(struct queue_device *dev);
 int queue_import(struct import *imp);
 
 /*
- * export.c: whether others use the dma-buf of memory that dlbuf_alloc() made. Drivers give
- * freed memory out again with its dma-buf, so it is not freed meanwhile.
+ * export.c: whether others use the dma-buf of memory that dlbuf_alloc() made. Drivers
+ * allocate freed memory again with its dma-buf, so it is not freed meanwhile.
  */
 bool queue_is_held(const struct queue_memory *m);
 
@@ -555,18 +560,20 @@ int queue_import_by(struct import *imp,
 int queue_import_path(struct queue_memory *m);
 /* Copies between m->staging and the device's memory, and waits for that. */
 int queue_copy_now(struct queue_memory *m, bool back);
-/* Once for a device, sets dev->apart: see trial.h. */
+/* Runs once for a device, and sets dev->apart: see trial.h. */
 void queue_try_direct(struct queue_device *dev);
 /* Whether the import and the mapping of its dma-buf have the same memory. */
 int queue_try_memory(struct queue_memory *m, const struct trial_buffer *t, bool *shares);
 
-/* Memory of the library's own, without a dma-buf; NULL: there is none. For import_destroy(). */
+/*
+ * Memory of the library's own, without a dma-buf; NULL: no memory is left. For import_destroy().
+ */
 struct queue_memory *queue_memory_new(struct queue_device *dev, uint64_t bytes);
 
 /* Frees m->staging, now or later. */
 void queue_staging_drop(struct queue_memory *m);
 
-/* Waits for a stream of the library. ret: of the calls before, returned if not 0. */
+/* Waits for a stream of the library. ret: result of the earlier calls, returned if not 0. */
 int queue_finish_own(struct queue_device *dev, void *stream, int ret);
 
 /* ---------------------------------------------------------------- export.c */
@@ -604,7 +611,7 @@ int queue_program_run_all(struct dlbuf_device *dev, const struct program_job *jo
 			  int fence, int *done);
 void queue_program_drop(void *program);
 
-/* With the tables, when nothing uses them any more. */
+/* Called with the free of the tables, when nothing uses them any more. */
 void queue_program_free(struct queue_program *program);
 
 /* For QUEUE_BACKEND(), of backends with kernel_create(). */
@@ -618,16 +625,19 @@ void queue_program_free(struct queue_program *program);
  * Callers have entered the device. */
 
 /*
- * work.c: a work with its event. *out has one reference, for queue_work_put(). Others may
- * be NULL, which is complete.
+ * work.c: a work with its event. *out has one reference, for queue_work_put(). In the
+ * other functions a work may be NULL: it is complete.
  */
 int queue_work_get(struct queue_device *dev, struct queue_work **out);
 struct queue_work *queue_work_ref(struct queue_device *dev, struct queue_work *work);
 void queue_work_put(struct queue_device *dev, struct queue_work *work);
 
-/* Replaces *at by what is on the stream now. */
+/* Replaces *at by the work that is on the stream now. */
 int queue_work_mark(struct queue_device *dev, struct queue_work **at, void *stream);
-/* The stream waits for the work; or the caller does, and puts it. */
+/*
+ * queue_work_await(): the stream waits for the work. queue_work_end(): the caller waits, and puts
+ * the work.
+ */
 int queue_work_await(struct queue_device *dev, struct queue_work *work, void *stream);
 int queue_work_end(struct queue_device *dev, struct queue_work *work);
 
@@ -636,23 +646,23 @@ int queue_work_end(struct queue_device *dev, struct queue_work *work);
  * *eventfd is a new eventfd that becomes readable at that end, or -1 if the work is
  * complete. If no event can be made, the call waits for the stream.
  *
- * late: 0, or why nothing can be put on this stream now; `stream` is the caller's
- * handle. The access ends when an event could be recorded there and is complete. If the
- * stream is destroyed, it ends at once; if dev->orphans, when all work of the device is
- * complete.
- * copies: the bridge copies after that work, and the access ends with the copy. Fences that
- * it gives do not show that: drivers let them time out.
+ * late: 0, or the error because of which nothing can be put on this stream now; `stream` is
+ * the caller's handle. The access ends when an event could be recorded there and is
+ * complete. If the stream is destroyed, the access ends at once; if dev->orphans, when all
+ * work of the device is complete.
+ * copies: the bridge copies after that work, and the access ends with the copy. The
+ * bridge's fences do not show that end: drivers let them time out.
  */
 int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 		   int late, bool copies, int *eventfd);
 
 /*
- * Takes completed works off m->works or dev->waits; true: the list is empty, and a lost
- * device runs no host function. And the device is not `unsure`.
+ * Removes completed works from m->works or dev->waits. True: the list is empty, a lost
+ * device runs no host function, and the device is not `unsure`.
  */
 bool queue_reap(struct queue_device *dev, struct queue_work **works);
 
-/* Makes the stream wait for all works of m; where it cannot, the caller waits. */
+/* Makes the stream wait for all works of m. If it cannot, the caller waits. */
 int queue_work_order(struct queue_memory *m, void *stream);
 int queue_work_wait(struct queue_memory *m, uint32_t access,
 		    uint64_t deadline_ns);
@@ -664,18 +674,18 @@ void queue_work_finish(struct queue_device *dev, struct queue_work **works);
  */
 int queue_work_watch(struct queue_memory *m, uint32_t access, int *out);
 
-/* Ends the polling of eventfds that are all readable: nothing of the device is left. */
+/* Stops polling when all eventfds are readable: the device has no more work. */
 int queue_poll_end(struct queue_device *dev);
 
 /* Waits for all work of the device. */
 int queue_work_drain(struct queue_device *dev, uint64_t deadline_ns);
 
-/* Takes waits off that are over; true: one of a smaller number stands. */
+/* Removes waits that are over. True: one with a number below `next` is pending. */
 bool queue_waits_stand(struct queue_device *dev, uint64_t next);
 
 /*
- * Call after a stream's wait, with its number: the event is complete after the wait. Takes
- * work.
+ * Call it after a stream's wait, with the wait's number: the work's event is complete
+ * after the wait. Takes the work.
  */
 int queue_wait_begun(struct queue_device *dev, struct queue_work *work, void *stream,
 		     uint64_t n);
@@ -713,7 +723,7 @@ int queue_access_begin(struct queue_memory *m, uint32_t access, void *stream,
 		       int fence);
 int queue_access_end(struct queue_memory *m, void *stream);
 /*
- * A call in a host function has failed, and nobody is there to get the error: it is
+ * A call in a host function has failed and has no caller to return to: the error is
  * logged, and the next access fails with it.
  */
 void queue_access_failed(struct queue_memory *m);
@@ -724,15 +734,15 @@ int queue_access_check(struct queue_memory *m);
  */
 void queue_cpu_start(struct queue_memory *m, uint32_t access);
 void queue_cpu_stop(struct queue_memory *m, uint32_t access);
-/* Instead of queue_access_end(), if nothing can be put on a stream, and for copies. */
+/* Call it instead of queue_access_end() if nothing can be put on a stream, and for copies. */
 void queue_access_over(struct queue_memory *m);
 
-/* The same for memory that is `synced`. fence: -1 or what the access waits for. */
+/* The same for memory that is `synced`. fence: the sync_file that the access waits for, or -1. */
 int queue_cpu_begin(struct queue_memory *m, uint32_t access, void *stream,
 		    int fence);
 int queue_cpu_end(struct queue_memory *m, uint32_t access, void *stream);
 
-/* bridge.c. With buffer NULL only the fence is passed on. */
+/* bridge.c. With buffer NULL they only pass on the fence. */
 int queue_bridge_import(struct queue_memory *m, int dma_buf);
 int queue_bridge_in(struct queue_device *dev, struct bridge_buffer *buffer,
 		    void *stream, int fence);

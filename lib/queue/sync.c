@@ -25,13 +25,16 @@ int queue_stream(struct dlbuf_device *base, void *handle, bool ends)
 		ret = queue_find_stream(dev, handle, ends, &stream);
 		queue_leave(dev, &scope);
 	}
-	/* A lost device refuses nothing: the access ends, and release() has the error. */
+	/*
+	 * A lost device does not refuse the stream: the access ends, and release() returns the
+	 * error.
+	 */
 	return ends && __atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE) ? 0 : ret;
 }
 
 int queue_begin_on(struct queue_memory *m, uint32_t access, void *stream, int fence)
 {
-	/* The flush has to come after the fence's work, and no stream can flush. */
+	/* The flush must run after the fence's work, and no stream can flush. */
 	if (m->flushes)
 		return fence == -1 ? m->dev->ops->flush(m->dev) : -EAGAIN;
 	if (m->copied || m->passes)
@@ -86,7 +89,7 @@ int queue_end_on(struct queue_memory *m, uint32_t access, void *stream, int *fen
 		ret = dev->gives_fences ?
 		      dev->ops->export_fence(dev, stream, &out) :
 		      queue_bridge_out(dev, NULL, stream, &out);
-	/* Also after a failure: the stream may have the work already. */
+	/* Adds the work also after a failure, because the stream may have it already. */
 	ended = queue_work_add(m, access, stream, 0, shares && out != -1, ret ? NULL : end);
 	if (ret) {
 		dev->ops->finish(dev, stream);
@@ -134,13 +137,16 @@ static int release(struct queue_memory *m, uint32_t access, void *handle,
 		queue_access_over(m);
 	if (__atomic_load_n(&m->dev->lost, __ATOMIC_ACQUIRE))
 		return ret;
-	/* The core has checked the stream, so this is the deletion of a tensor. */
+	/*
+	 * The core checks streams before a release, so this call comes from the deletion of a
+	 * tensor.
+	 */
 	snprintf(why, sizeof(why), "%s", dlbuf_last_error());
 	lost = m->copied && access & DLBUF_WRITE;
 	ret = queue_work_add(m, access, handle, ret, false, lost ? NULL : end);
 	if (!ret)
 		forget_failure();
-	/* The core logs it, and tells the lease, which has nothing to wait for. */
+	/* The core logs the error, and reports it to the lease, which does not wait. */
 	return ret || !lost ? ret :
 	       fail(-EIO, "%s: a copy is not written back: %s", m->dev->base.name, why);
 }
@@ -217,7 +223,7 @@ int queue_drain(struct dlbuf_device *base, uint64_t deadline_ns)
 	queue_leave(dev, &scope);
 	if (!ret)
 		ret = queue_poll_end(dev);
-	/* The application may destroy the context next. */
+	/* The application may destroy the context after this call. */
 	while (!ret && (!queue_finish_ended(dev) || queue_gate_frees(dev))) {
 		ret = event_turn();
 		if (!ret && !pause_until(&pause, deadline_ns))

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * Makes a stream wait for a sync_file. The driver waits for it if it can. Otherwise
- * the bridge does, or the stream waits for a word of pinned memory, which the thread
- * "dlbuf-words" stores when the fence has signalled, or for a user event of the driver,
- * which "dlbuf-events" sets.
+ * Makes a stream wait for a sync_file. The driver waits for the sync_file if it can.
+ * Otherwise the bridge does, or the stream waits for a word of pinned memory, which the
+ * thread "dlbuf-words" stores when the fence has signalled, or for a user event of the
+ * driver, which "dlbuf-events" sets.
  *
- * A stream must never wait for a word that nobody will store. So the event of the
+ * A stream must never wait for a word that will not be stored. So the event of the
  * fence is added first; after that, only the fence can delay the store. If the event
  * cannot be added, the caller waits for the fence instead. The same is true of user
- * events. To set one is a call of the driver, so it is not for "dlbuf-words".
+ * events. Setting a user event is a driver call, so "dlbuf-words" must not do it.
  */
 #include <errno.h>
 
@@ -107,7 +107,7 @@ static int wait_by_word(struct queue_device *dev, void *stream, int fence,
 	ret = word_get(dev, &word);
 	if (ret)
 		return ret;
-	/* Taken now: once the event is added, another wait may own the word. */
+	/* Reads the value now: once the event is added, another wait may own the word. */
 	value = ++word->value;
 	address = word->address;
 	queue_ref(dev);
@@ -185,8 +185,8 @@ static void passed_at_last(void *data)
 }
 
 /*
- * The stream may wait, and no event will tell when it does not any more. So nothing is
- * freed before the fence has signalled. False: it has.
+ * The stream may be waiting, and no event shows when that ends. So nothing is freed
+ * before the fence has signalled. False: it has signalled.
  */
 static bool passes_until(struct queue_device *dev, int fence)
 {

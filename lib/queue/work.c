@@ -10,8 +10,8 @@
  * nothing, and queue_works_lost() writes to the eventfd.
  *
  * The driver is called without dev->lock. A thread that asks the driver about a
- * work holds a reference to it. A work is a point of a stream that is recorded once: its
- * event is used again when nobody has a reference.
+ * work holds a reference to it. A work is a point of a stream, which is recorded once: its
+ * event is reused when there is no reference.
  */
 #include <errno.h>
 #include <sched.h>
@@ -28,7 +28,7 @@ struct queue_work {
 	int state;		/* atomic; whether the event is recorded */
 	void *handle;
 	/* Under dev->lock. */
-	unsigned int refs;	/* the list's, and of threads that ask about it */
+	unsigned int refs;	/* of the list, and of threads that query the work */
 	bool listed;
 	struct bridge_buffer *copies;	/* whose copies come after the event, or NULL */
 	uint64_t until;		/* GONE: over after this wait for all streams */
@@ -45,12 +45,12 @@ struct queue_work {
 enum { RECORDED, NEW, LATE, TRIED, GONE };
 
 /* May run on a thread of the driver, so it makes no driver call. */
-static void tell(void *data)
+static void signal_work(void *data)
 {
 	struct queue_work *work = data;
 
-	fence_event_tell(__atomic_exchange_n(&work->eventfd, -1,
-					     __ATOMIC_ACQ_REL));
+	fence_event_signal(__atomic_exchange_n(&work->eventfd, -1,
+					       __ATOMIC_ACQ_REL));
 }
 
 static int state_of(const struct queue_work *work)
@@ -147,9 +147,9 @@ static void list_add(struct queue_device *dev, struct queue_work **list,
 }
 
 /*
- * Under the lock. Takes a work off the list that is over, with the list's reference. On a lost
- * device its bytes may not be written: the next acquire of the dma-buf tells it, of whatever
- * device, and also when this one is closed.
+ * Under the lock. Removes a work that is over from the list, with the list's reference. On a
+ * lost device its bytes may not be written: the next acquire of the dma-buf, on any device,
+ * returns -EIO, also after this device was closed.
  */
 static void list_remove(struct queue_device *dev, struct queue_work **list,
 			struct queue_work *work)
@@ -166,11 +166,13 @@ static void list_remove(struct queue_device *dev, struct queue_work **list,
 	work->wait = 0;
 	if (dev->lost && work->access & work->id.access & DLBUF_WRITE)
 		pending_failed(&work->id);
-	tell(work);
+	signal_work(work);
 	put_locked(dev, work);
 }
 
-/* The stream was destroyed. The handle is not used again: it may be that of another. */
+/*
+ * The stream was destroyed. The handle is not used again, because it may name another stream now.
+ */
 static void set_gone(struct queue_device *dev, struct queue_work *work)
 {
 	pthread_mutex_lock(&dev->lock);
@@ -245,7 +247,7 @@ static bool is_over(struct queue_device *dev, struct queue_work *work)
 
 /*
  * Calls fn for each work of a list, without the lock, up to the first error. If fn
- * returns QUEUE_OVER, the work is taken off the list.
+ * returns QUEUE_OVER, the work is removed from the list.
  */
 #define QUEUE_OVER 1
 
@@ -263,7 +265,7 @@ static int each(struct queue_device *dev, struct queue_work **list,
 		pthread_mutex_unlock(&dev->lock);
 		ret = fn(dev, work, data);
 		pthread_mutex_lock(&dev->lock);
-		/* If another thread took it off, its `next` may be stale: start again. */
+		/* If another thread removed it, its `next` may be stale: start again. */
 		next = work->listed ? work->next : *list;
 		if (ret == QUEUE_OVER && work->listed)
 			list_remove(dev, list, work);
@@ -290,7 +292,7 @@ bool queue_reap(struct queue_device *dev, struct queue_work **works)
 	return none;
 }
 
-/* ---------------------------------------------------------------- telling */
+/* ---------------------------------------------------------------- eventfds */
 
 /* Makes two fds of one eventfd: one for the caller, one that the work writes to. */
 static int make_eventfds(struct queue_work *work, int *out)
@@ -302,7 +304,7 @@ static int make_eventfds(struct queue_work *work, int *out)
 	return ret;
 }
 
-/* Whether the work has told already, or need not. */
+/* Whether its eventfd was written, or none was asked for. */
 static bool has_told(const struct queue_work *work)
 {
 	return __atomic_load_n(&work->eventfd, __ATOMIC_ACQUIRE) < 0;
@@ -317,8 +319,8 @@ static bool is_called(const struct queue_device *dev, const struct queue_work *w
 
 /*
  * On "dlbuf-events": polls the events of works that have an eventfd. If host functions
- * write to it, this is done slowly, and only to see the loss of a device: it drops the
- * functions, and nobody else may ask it for anything.
+ * write to it, the polling is slow, and only detects the loss of a device: a lost
+ * device drops the functions, and there may be no other call that notices the loss.
  */
 static bool poll_works(struct event_call *call)
 {
@@ -337,7 +339,7 @@ static bool poll_works(struct event_call *call)
 		pthread_mutex_unlock(&dev->lock);
 		none = has_told(work) || is_over(dev, work);
 		if (none)
-			tell(work);
+			signal_work(work);
 		pthread_mutex_lock(&dev->lock);
 		if (none && work->polled) {
 			work->polled = false;
@@ -384,14 +386,14 @@ static int begin_to_poll(struct queue_device *dev, struct queue_work *work)
 static int record(struct queue_device *dev, struct queue_work *work,
 		  void *stream, int *eventfd)
 {
-	/* Late work has no host function: the thread that polls it writes the eventfd. */
+	/* Late work has no host function: the polling thread writes the eventfd. */
 	bool late = state_of(work) != NEW, calls = is_called(dev, work, NEW);
 	int ret = 0;
 
 	if (eventfd)
 		ret = make_eventfds(work, eventfd);
 	if (!ret && eventfd && calls)
-		ret = queue_call_host(dev, stream, tell, work);
+		ret = queue_call_host(dev, stream, signal_work, work);
 	if (!ret && !late)
 		ret = record_event(dev, work, stream);
 	if (!ret && eventfd)
@@ -399,7 +401,7 @@ static int record(struct queue_device *dev, struct queue_work *work,
 	return ret;
 }
 
-/* Whether it polls works that have all told, which is seen at the next look. */
+/* Whether every polled work has written its eventfd; poll_works() ends at its next call. */
 static bool polls_in_vain(struct queue_device *dev)
 {
 	bool vain;
@@ -425,9 +427,9 @@ int queue_poll_end(struct queue_device *dev)
 }
 
 /*
- * Takes off what ended on this stream before, as the new work comes after it. The handle
- * may be that of another stream meanwhile, so the stream waits for the old one's work: on
- * the same stream that is nothing.
+ * Removes earlier work of this stream, because the new work runs after it. The handle may
+ * name another stream by now, so the stream waits for the old work: on the same stream
+ * this wait has no effect.
  */
 static int supersede(struct queue_device *dev, struct queue_work *old, void *data)
 {
@@ -476,13 +478,15 @@ int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 		*eventfd = -1;
 	}
 	ret = late ? dev->ops->finish_all(dev) : dev->ops->finish(dev, stream);
-	/* Host functions that run on a lost device keep the memory, and nobody waits for them. */
+	/*
+	 * Host functions that run on a lost device keep the memory; this does not wait for them.
+	 */
 	if (ret)
 		queue_set_unsure(dev);
 	if (!work)
 		return ret;
 	work->copies = NULL;
-	tell(work);
+	signal_work(work);
 	/* If the stream had the host function, it has called it by now. */
 	if (!ret)
 		queue_work_put(dev, work);
@@ -491,14 +495,16 @@ int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 	return ret;
 }
 
-/* Tries to record the event of late work. RECORDED: it could, or the work is over. */
+/*
+ * Tries to record the event of late work. RECORDED: the event is recorded, or the work is over.
+ */
 static int stays_late(struct queue_device *dev, struct queue_work *work)
 {
 	return state_of(work) != RECORDED && !is_over(dev, work) ? state_of(work) :
 								   RECORDED;
 }
 
-/* Few APIs have a wait with a timeout: polls, with growing pauses. */
+/* Few APIs have a wait with a timeout, so this polls, with growing pauses. */
 static int wait_until(struct queue_device *dev, struct queue_work *work,
 		      uint64_t deadline_ns)
 {
@@ -600,7 +606,7 @@ int queue_work_wait(struct queue_memory *m, uint32_t access,
 	return each(m->dev, &m->works, wait_for, &w);
 }
 
-/* Works that somebody waits for by an eventfd, with a reference to each. */
+/* Works that an eventfd waits for, with a reference to each. */
 struct watched {
 	struct queue_work *work;
 	struct watched *next;
@@ -613,7 +619,7 @@ struct watch {
 	struct watched *first;
 };
 
-/* Gives back those that are over, or all; true: nothing is left. */
+/* Drops works that are over, or all; true: none is left. */
 static bool unwatch(struct queue_device *dev, struct watched **first, bool all)
 {
 	struct watched **p = first, *w;
@@ -642,7 +648,7 @@ static bool watch_again(struct event_call *call)
 	queue_leave(dev, &scope);
 	if (!none)
 		return false;
-	fence_event_tell(w->writer);
+	fence_event_signal(w->writer);
 	free(w);
 	queue_unref(dev);
 	return true;
@@ -666,7 +672,7 @@ static int watch_add(struct queue_device *dev, struct queue_work *work,
 	return 0;
 }
 
-/* Begins to poll for what is on the list, which it takes on success. */
+/* Begins to poll for the works of the list, which it takes on success. */
 static int watch_begin(struct queue_device *dev, struct watched *first, int *out)
 {
 	struct watch *w = sys_calloc(1, sizeof(*w));
@@ -708,7 +714,7 @@ int queue_work_watch(struct queue_memory *m, uint32_t access, int *out)
 	return ret;
 }
 
-/* Polls, and dispatches if the application does: a stream may wait for a user event. */
+/* Polls, and dispatches if the application runs the loop: a stream may wait for a user event. */
 static int drain_work(struct queue_device *dev, struct queue_work *work,
 		      uint64_t deadline_ns)
 {
@@ -782,7 +788,7 @@ static int finish(struct queue_device *dev, struct queue_work *work, void *data)
 	return QUEUE_OVER;
 }
 
-/* Errors do not matter here: a lost device runs nothing but host functions. */
+/* Errors do not matter here: a lost device runs only host functions. */
 void queue_work_finish(struct queue_device *dev, struct queue_work **works)
 {
 	each(dev, works, finish, NULL);
@@ -792,7 +798,7 @@ void queue_work_finish(struct queue_device *dev, struct queue_work **works)
 void queue_works_lost(struct queue_device *dev)
 {
 	for (struct queue_work *w = dev->all_works; w; w = w->all)
-		tell(w);
+		signal_work(w);
 }
 
 void queue_works_free(struct queue_device *dev)

@@ -112,7 +112,7 @@ static int parse_tensor(struct rest *rest, struct message *m, unsigned int i,
 			.byte_offset = t.byte_offset,
 		},
 	};
-	/* Any error is the sender's: -EPROTO, with the reason in the error text. */
+	/* Every error is a mistake of the sender: -EPROTO, with the reason in the error text. */
 	return dlbuf_layout_extent(&l->layout, &first, &end) ? -EPROTO : 0;
 }
 

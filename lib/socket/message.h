@@ -95,7 +95,7 @@ struct message {
 	uint8_t buffer[DLBUF_MAX_PLANES];	/* index of each plane's or tensor's buffer */
 };
 
-/* How many fds belong to a message with this head. */
+/* The number of fds that belong to a message with this head. */
 unsigned int message_fds(const struct message_head *head);
 
 /*

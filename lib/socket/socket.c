@@ -26,12 +26,12 @@
 struct call {
 	int sock;
 	bool wait;		/* block for room, or for a message */
-	bool late;		/* the deadline has passed; one more try is made */
+	bool late;		/* the deadline has passed; one more try follows */
 	unsigned int resets;	/* calls that failed with ECONNRESET */
 	bool shut;		/* the socket is shut down: no more messages will come */
 	uint64_t deadline_ns;	/* as for poll_until() */
 	struct envelope *envelope;	/* or NULL */
-	const struct dlbuf_device *but;	/* its work is not waited for */
+	const struct dlbuf_device *but;	/* the call does not wait for its work */
 };
 
 /* ---------------------------------------------------------------- sockets */
@@ -68,7 +68,7 @@ static int call_begin(struct call *c, int sock,
 	    (type != SOCK_SEQPACKET && type != SOCK_DGRAM))
 		return fail(-EINVAL, "fd %d is a socket of domain %d and type "
 			    "%d, which carries no fds", sock, domain, type);
-	/* Anybody may send to a datagram socket that is not. */
+	/* Any process may send to a datagram socket that is not connected. */
 	if (getpeername(sock, (struct sockaddr *)&peer, &size))
 		return fail_errno("socket %d: getpeername()", sock);
 	flags = fcntl(sock, F_GETFL);
@@ -103,7 +103,10 @@ static int call_wait(struct call *c, short events)
 
 	if (ret < 0)
 		return ret;
-	/* A datagram socket has no other end. Queued messages are read first. */
+	/*
+	 * The other end of a datagram socket is not connected to it. Queued messages are read
+	 * first.
+	 */
 	if (ret & end && c->shut)
 		return fail(-EPIPE, "socket %d is shut down", c->sock);
 	c->shut = ret & end;
@@ -132,7 +135,7 @@ static int call_failed(const struct call *c, const char *what)
 	return fail_errno("socket %d: %s", c->sock, what);
 }
 
-/* Linux reports a reset once. A peer that makes more of them has this many. */
+/* Linux reports a reset once. A peer that causes more resets is limited to this number. */
 #define MOST_RESETS 16
 
 /* After a failed system call: 0 if it may be tried again. */
@@ -203,7 +206,7 @@ void owned_add(int fd)
 
 void owned_close(int fd)
 {
-	/* First, because the number may be another file's at once. */
+	/* Removes the number first, because another file may get it at once. */
 	owned_lock();
 	if ((size_t)fd / 8 < owned.bytes)
 		owned.bits[fd / 8] &= ~(1u << fd % 8);
@@ -224,8 +227,8 @@ void foreign_close(int fd)
 
 /*
  * Room for all control data that Linux has: 253 fds (SCM_MAX_FD), and the credentials, the
- * pidfd, the timestamp and the label, which the application may have enabled. What does not
- * fit, recvmsg() would close itself.
+ * pidfd, the timestamp and the label, which the application may have enabled. recvmsg()
+ * would close fds that do not fit.
  */
 union control {
 	struct cmsghdr head;
@@ -266,8 +269,8 @@ static int send_packet(struct call *c, const struct packet *p, const int fds[],
 /*
  * The lease between processes. The sender keeps the writing end of a pipe, and the
  * receiver gets the reading end. When all reading ends are closed, the writing end
- * reports POLLERR, and the sender's lease fires. The receiver cannot fire it in another
- * way. The sender closes its own reading end after it has sent the message.
+ * reports POLLERR, and the sender's lease fires. The receiver can fire the lease only
+ * in this way. The sender closes its own reading end after it has sent the message.
  */
 struct hold {
 	bool cancelled;		/* atomic; nothing was sent */
@@ -442,7 +445,7 @@ static int send_tensors(struct call *c, int sock,
 		if (ret)
 			return ret;
 		layout = tensor_layout(t);
-		/* They are read as ndim says, and sent to another process. */
+		/* Shape and strides are read up to ndim, and sent to another process. */
 		if (layout.ndim && (layout.shape != t->dims ||
 				    layout.strides != t->dims + layout.ndim))
 			return fail(-EINVAL, "ndim, shape or strides of the tensor were "
@@ -505,7 +508,7 @@ static int check_own(struct packet *p, struct message_head *head)
 	       -EINVAL : 0;
 }
 
-/* The receiver refuses these fds, but cannot tell the sender. */
+/* The receiver refuses these fds, but cannot report this to the sender. */
 static int check_files(const struct dlbuf_frame *f, const struct message_head *head,
 		       const int fds[], const uint8_t buffer[])
 {
@@ -674,11 +677,11 @@ static void own_lease(const struct call *call, struct msghdr *msg)
 }
 
 /*
- * Judges a read of 0 bytes: 0 for an empty packet, 1 to read again, -EPIPE for the end.
- * Linux also reports 0 when the sender sends and closes between the two looks that
- * recvmsg() takes at a SOCK_SEQPACKET socket: the first finds no packet, the second finds
- * no sender. The packets are still queued then. An empty packet before them looks the
- * same and is passed over.
+ * Interprets a read of 0 bytes: 0 for an empty packet, 1 to read again, -EPIPE for the
+ * end. recvmsg() checks a SOCK_SEQPACKET socket twice: for a packet, then for the sender.
+ * If the sender sends and closes between the two checks, Linux also returns 0. The
+ * packets are still queued then. An empty packet before them looks the same and is
+ * skipped.
  */
 static int after_nothing(const struct call *c)
 {
@@ -692,7 +695,7 @@ static int after_nothing(const struct call *c)
 				 "side", c->sock);
 }
 
-/* Takes the envelope's fd, and counts the message's bytes, of the packet's n. */
+/* Takes the envelope's fd, and computes the message's bytes from the packet's n. */
 static int open_envelope(const struct call *c, struct parcel *p, size_t n)
 {
 	struct envelope *e = c->envelope;
@@ -774,7 +777,7 @@ struct arrival {
 	int hold;		/* or -1 */
 };
 
-/* Checks what the fds are, before they are used. */
+/* Checks the kinds of the fds before they are used. */
 static int check_fds(struct arrival *a, uint32_t want)
 {
 	const struct message_head *h = &a->m.head;
@@ -789,7 +792,7 @@ static int check_fds(struct arrival *a, uint32_t want)
 			ret = buffer_identify(a->fds[i], &a->ids[i]);
 		if (ret)
 			return ret;
-		/* As for an import, WRITE is as RW. */
+		/* As for an import, WRITE means RW. */
 		given = (h->access[i] & DLBUF_WRITE ? DLBUF_RW : DLBUF_READ) & a->ids[i].access;
 		if (!given || want & ~given)
 			return fail(-EACCES, "dma-buf %u of the message is for "
@@ -939,7 +942,7 @@ static int recv_tensors(struct call *c, struct dlbuf_device *dev, int sock,
 	if (!dev || !tensors || !ntensors)
 		return fail(-EINVAL, "%s is NULL", !dev ? "dev" : !tensors ?
 			    "tensors" : "ntensors");
-	/* Checks all arguments before it takes a message off the socket. */
+	/* Checks all arguments before it reads a message. */
 	ret = device_check(dev);
 	if (!ret)
 		ret = opts_check(opts, &o);

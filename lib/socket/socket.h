@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages with something in front, and fds, for backends whose device is another process. */
+/* Messages after a head of a backend, and fds, for backends whose device is another process. */
 #ifndef DLBUF_LIB_SOCKET_H
 #define DLBUF_LIB_SOCKET_H
 
 #include <dlbuf/socket.h>
 
 /*
- * fds that a child of fork() closes, because its duplicate would keep the other side from
- * seeing the end. One is made and added under the lock, so that no child is forked between;
- * the lock is held for that only. Without memory the child keeps it. A negative fd is ignored.
+ * fds that a child of fork() closes, because its duplicate would prevent the other side from
+ * noticing the end. Each fd is made and added under the lock, so that no child is forked in
+ * between; the lock is held only for that. Without memory the child keeps it. A negative fd is
+ * ignored.
  */
 void owned_lock(void);
 void owned_add(int fd);
 void owned_unlock(void);
 
-/* Closes any fd: it need not be one of these. */
+/* Closes any fd, also one that was not added. */
 void owned_close(int fd);
 
 /*
@@ -31,7 +32,7 @@ struct envelope {
 	void *data;
 	size_t bytes;
 	int fd;			/* borrowed when it is sent, new when it was received */
-	bool alone;		/* received: the packet has these bytes only, and no fds */
+	bool alone;		/* received: the packet has only these bytes, and no fds */
 };
 
 /*
@@ -43,8 +44,8 @@ int socket_send(int sock, DLManagedTensorVersioned *tensor,
 		const struct dlbuf_device *but);
 
 /*
- * As dlbuf_recv() of tensors. -EPROTO: the packet has not that many bytes in front, or no
- * fd for the envelope.
+ * As dlbuf_recv() of tensors. -EPROTO: the packet has fewer bytes before the message, or
+ * no fd for the envelope.
  */
 int socket_recv(struct dlbuf_device *dev, int sock,
 		const struct dlbuf_socket_opts *opts,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For the internal functions of a part that is not built, whose arguments are not
- * looked at. Its public functions are lib/stubs's.
+ * For the internal functions of a part that is not built. They ignore their
+ * arguments. lib/stubs makes the part's public functions.
  */
 #ifndef DLBUF_LIB_ABSENT_H
 #define DLBUF_LIB_ABSENT_H

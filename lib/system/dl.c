@@ -25,8 +25,8 @@ static int has_interpreter(struct dl_phdr_info *info, size_t size, void *data)
 
 /*
  * In a static program dlopen() loads a second C library, which crashes with glibc, or
- * fails with musl. The program or its C library has an interpreter in all others, also
- * if the interpreter was started as a command.
+ * fails with musl. In every other program, the program or its C library has an
+ * interpreter, also if the interpreter was started as a command.
  */
 static bool is_static(void)
 {
@@ -39,7 +39,7 @@ void *dl_loaded(const char *soname)
 	       dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 }
 
-/* Why no library was loaded, in words of dlerror() about the first one that is there. */
+/* The reason why no library was loaded: dlerror()'s text about the first one that is present. */
 struct refusal {
 	bool there;
 	char why[256];
@@ -55,7 +55,7 @@ static void *try_open(const char *file, struct refusal *r)
 		return lib;
 	if (!said)
 		said = "the driver library was not loaded";
-	/* A library that it needs may be missing: that one has another name. */
+	/* If a library that it needs is missing, dlerror() names that one. */
 	there = strncmp(said, file, strlen(file)) ||
 		!strstr(said, strerror(ENOENT));
 	if (there || !*r->why)
@@ -64,7 +64,7 @@ static void *try_open(const char *file, struct refusal *r)
 	return NULL;
 }
 
-/* Why dlopen() failed: it does not set errno. */
+/* Tests whether no fd is left, because dlopen() does not set errno. */
 static bool no_fd_left(void)
 {
 	int fd = sys_open("/dev/null", O_RDONLY);
@@ -75,7 +75,7 @@ static bool no_fd_left(void)
 	return false;
 }
 
-/* If several names are all absent, none of them is the one to install. */
+/* If all names are absent, the text lists them, because any of them may be installed. */
 static void put_names(struct refusal *r, const char *sonames)
 {
 	size_t n = snprintf(r->why, sizeof(r->why), "none of these is installed:");

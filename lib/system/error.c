@@ -76,7 +76,10 @@ static void make_text(void)
 
 	fork_handle(&fork_handler);
 	pthread_once(&threads.once, make_key);
-	/* Destructors that run after forget_key() fail with a text, too: nobody frees it. */
+	/*
+	 * A failure in a destructor that runs after forget_key() has a text, too, which is never
+	 * freed.
+	 */
 	s = threads.made || threads.ended ? malloc(sizeof(*s)) : NULL;
 	if (!s)
 		return;
@@ -178,7 +181,10 @@ int fail_with_errno(const char *fmt, ...)
 	n = mine ? strlen(mine->text) : TEXT_BYTES;
 	if (n < TEXT_BYTES)
 		snprintf(mine->text + n, TEXT_BYTES - n, ": %s", strerror(err));
-	/* -EAGAIN would tell the caller to try again at once. ENOSPC: of epoll, of a memfd. */
+	/*
+	 * -EAGAIN would mean that the caller should try again at once. ENOSPC is an error of
+	 * epoll and of memfds.
+	 */
 	return err == EAGAIN || err == ENOSPC ? -ENOMEM : -err;
 }
 

@@ -39,7 +39,7 @@ struct loop {
 	const char *name;
 	bool running;		/* the thread runs */
 	bool ended;		/* the thread has ended and must be joined */
-	/* Only of "dlbuf-events": the application runs the loop, see dlbuf_dispatch(). */
+	/* Only for "dlbuf-events": the application runs the loop, see dlbuf_dispatch(). */
 	bool by_hand;		/* the fds are open, and `running` is not set */
 	bool dispatching;	/* `thread` is in dlbuf_dispatch() */
 	pthread_t thread;
@@ -48,8 +48,8 @@ struct loop {
 	unsigned int wakes;	/* atomic; wakes that the loop has not read yet */
 	unsigned int pending;	/* number of events and promised calls */
 	struct event_call *posted;	/* atomic; the last one first */
-	struct event_call *later;	/* used by the thread only; to be called again */
-	bool soon;		/* and one of them is not slow */
+	struct event_call *later;	/* used only by the thread; to be called again */
+	bool soon;		/* at least one of them is not slow */
 	int timer;		/* by hand: timerfd, to call `later` again */
 	int nover;		/* calls completed since dlbuf_dispatch() began */
 };
@@ -142,7 +142,7 @@ void event_post(struct event_call *call)
 	wake(&events.calls);
 }
 
-/* Under the lock, because a wake that no loop reads would keep the next one from its end. */
+/* Under the lock, because a wake that no loop reads would prevent the next loop from ending. */
 void event_kick(void)
 {
 	struct loop *l = &events.calls;
@@ -787,9 +787,9 @@ void event_user_remove(void)
 }
 
 /*
- * The library's end, see event.h. If exit() was called in a callback, or beside a thread in
- * dlbuf_dispatch(), all stays as it is: that thread goes on until the process ends. So do
- * the fds while calls are promised: a driver's thread may yet write to `wake`.
+ * The library's end, see event.h. If exit() was called in a callback, or while a thread is
+ * in dlbuf_dispatch(), nothing is freed: that thread continues until the process ends. The
+ * fds also stay while calls are promised: a driver's thread may still write to `wake`.
  */
 __attribute__((destructor))
 static void event_stop(void)

@@ -4,17 +4,16 @@
  * that signals, or an eventfd that a driver's callback writes to.
  *
  * There are at most two threads, each started when it is first needed. "dlbuf-words"
- * stores words for which streams wait, and does nothing else. It makes no driver call,
- * runs no callback, and takes no lock, so it works while a driver waits for a stream.
- * "dlbuf-events" runs everything else: leases, frees, callbacks, and calls that have to
- * be repeated.
+ * only stores words that streams wait for. It makes no driver call, runs no callback,
+ * and takes no lock, so it works while a driver waits for a stream. "dlbuf-events" runs
+ * everything else: leases, frees, callbacks, and calls that have to be repeated.
  *
  * The application may run the second loop itself with dlbuf_dispatch(). Then there is no
  * "dlbuf-events", and a timerfd becomes readable when a call has to be repeated.
  *
  * Both threads sleep in epoll_wait(). A child of fork() has none of the parent's events.
  *
- * The end. This is what runs after the last dlbuf_device_close():
+ * The end. After the last dlbuf_device_close() these still run:
  *
  *   until the last event   a thread, while a lease, a dlbuf_fence_notify() or a free waits
  *                          for a fence
@@ -36,8 +35,9 @@
 #include <stdint.h>
 
 /*
- * At exit() the end comes before that of all libraries that have been loaded so far: a
- * driver, in which a call of "dlbuf-events" would crash afterwards.
+ * Makes exit() run the library's end before the end of all libraries that have been
+ * loaded so far. One of these may be a driver, in which a call of "dlbuf-events" would
+ * crash afterwards.
  */
 void event_stop_before(void);
 
@@ -60,7 +60,7 @@ int event_add(int fd, void (*fn)(void *data), void *data);
 int event_add_take(int fd, void (*fn)(void *data), void *data,
 		   const void *owner, int (*result)(int fd));
 
-/* In a callback of an event of event_add_take(). */
+/* Call it in a callback of an event of event_add_take(). */
 int event_result(void);
 
 /* The same, but when fd is writable, for example a dma-buf without pending fences. */
@@ -80,8 +80,8 @@ int event_add_word(int fd, uint32_t *word, uint32_t value,
 struct event_call {
 	/*
 	 * Returns true if it is finished; it may have freed `call`. Otherwise it is
-	 * called again after 1 to 8 milliseconds, or after 250 if `slow` is set then;
-	 * and whenever the loop has something else to do.
+	 * called again after 1 to 8 milliseconds, or after 250 if `slow` is set; and
+	 * each time the loop has another event.
 	 */
 	bool (*fn)(struct event_call *call);
 	bool slow;
@@ -97,10 +97,10 @@ int event_promise(void);
 /* Makes the loop call call->fn. Cannot fail, takes no lock. On any thread, also a driver's. */
 void event_post(struct event_call *call);
 
-/* Makes the loop, if it runs, call those now that are to be repeated. */
+/* Makes the loop, if it runs, repeat now the calls that are to be repeated. */
 void event_kick(void);
 
-/* Whether this is the thread of "dlbuf-events", which must not wait for its own calls. */
+/* Whether this thread is "dlbuf-events", which must not wait for its own calls. */
 bool event_is_here(void);
 
 /*
@@ -113,7 +113,7 @@ int event_turn(void);
 void event_user_add(void);
 void event_user_remove(void);
 
-/* For tests: how many events are pending, and how often the threads woke up. */
+/* For tests: the number of pending events, and how often the threads woke up. */
 unsigned int event_pending(void);
 unsigned long event_wakeups(void);
 

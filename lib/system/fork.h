@@ -49,7 +49,10 @@ struct fork_handler {
 	int added;			/* atomic */
 };
 
-/* Once, the first time. The caller holds no lock of the library but those of a device. */
+/*
+ * Adds the handler once, at the first call. The caller holds no lock of the library except a
+ * device's.
+ */
 void fork_handle(struct fork_handler *h);
 
 #endif /* DLBUF_LIB_FORK_H */

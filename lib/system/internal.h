@@ -38,7 +38,7 @@ int fail_with(int err, const char *fmt, ...)
 #define fail_errno(...) negative(fail_with_errno(__VA_ARGS__))
 int fail_with_errno(const char *fmt, ...) __attribute__((format(printf, 1, 2), cold));
 
-/* Tells the compiler that err < 0, so that it sees which results are not set. */
+/* Makes err < 0 visible to the compiler, so that it knows which results are not set. */
 static inline int negative(int err)
 {
 	if (err >= 0)
@@ -49,7 +49,7 @@ static inline int negative(int err)
 /* Returns -EINVAL for flags of `what` that the library does not know. */
 int unknown_flags(const char *what, uint32_t flags) __attribute__((cold));
 
-/* There is no fd or memory left for a call. */
+/* Whether the call failed because no fd or no memory is left. */
 static inline bool lacks_room(int ret)
 {
 	return ret == -EMFILE || ret == -ENFILE || ret == -ENOMEM;

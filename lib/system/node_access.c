@@ -14,7 +14,7 @@ struct name {
 };
 
 /*
- * The name of a number in /etc/passwd or /etc/group, else the number. getgrgid() may ask
+ * The name of a number in /etc/passwd or /etc/group, otherwise the number. getgrgid() may ask
  * the network and load libraries; users and groups of nodes are the system's own, and
  * at the beginning of these files.
  */
@@ -51,7 +51,7 @@ void node_access(const char *path, int err, char s[NODE_ACCESS])
 	struct stat st;
 
 	*s = '\0';
-	/* If the mode allows it, a container or a security policy forbids it. */
+	/* The mode allows it, so a container or a security policy forbids it. */
 	if ((err == EACCES || err == EPERM) && !stat(path, &st) &&
 	    faccessat(AT_FDCWD, path, R_OK | W_OK, AT_EACCESS)) {
 		bool by_group = st.st_mode & S_IRGRP;

@@ -95,7 +95,7 @@ int sys_thread(pthread_t *thread, void *(*fn)(void *), void *data)
 
 #ifdef CONFIG_FAULT_INJECTION
 static unsigned long fault_counter, fault_target;
-static const char *fault_thread;	/* that asked: the address of its `self` */
+static const char *fault_thread;	/* the thread that asked: the address of its `self` */
 static bool fault_others;
 static _Thread_local char self;
 
@@ -109,7 +109,7 @@ bool fault_hit(void)
 	n = __atomic_add_fetch(&fault_counter, 1, __ATOMIC_RELAXED);
 	if (n != __atomic_load_n(&fault_target, __ATOMIC_RELAXED))
 		return false;
-	/* For callers that set none. */
+	/* For callers that do not set one. */
 	errno = EIO;
 	return true;
 }

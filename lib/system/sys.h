@@ -74,7 +74,7 @@ static inline void cancel_restore(int *state)
 bool fault_hit(void);
 /*
  * Makes the n-th call that this thread makes from now on fail, once; 0: none. Resets the
- * count. fault_at_others() counts the calls of all other threads instead, as "dlbuf-events".
+ * count. fault_at_others() counts the calls of all other threads instead, such as "dlbuf-events".
  */
 void fault_at(unsigned long n);
 void fault_at_others(unsigned long n);
@@ -97,10 +97,10 @@ void *sys_calloc(size_t n, size_t size);
 int sys_dup(int fd);
 
 /*
- * Closes a duplicate of like that a driver was given and refused. Drivers take an fd
- * only on success, but some have closed what they refuse: NVIDIA's an opaque fd of
- * another kind, lavapipe a dma-buf. Then the number may be another file's already, of
- * another thread, and stays open.
+ * Closes a duplicate of `like` that a driver was given and refused. Drivers take an
+ * fd only on success, but some have closed an fd that they refused: NVIDIA's an
+ * opaque fd of another kind, lavapipe a dma-buf. Then another thread may have reused
+ * the number for another file, which stays open.
  */
 void sys_close_refused(int fd, int like);
 
@@ -144,9 +144,10 @@ int sys_ioctl(int fd, unsigned long request, void *arg);
 void sys_cond_init(pthread_cond_t *cond);
 
 /*
- * Starts a thread with the signals blocked, because they are for the application's threads. But
- * not those that a thread raises itself: the kernel kills the process where these are blocked, and
- * a handler is for frames, whose memory can go away. On failure the error text is set.
+ * Starts a thread with the signals blocked, because they are for the application's threads.
+ * Signals that a thread raises itself are not blocked: the kernel would kill the process, and a
+ * handler of the application may be for frames, whose memory can disappear. On failure the error
+ * text is set.
  */
 int sys_thread(pthread_t *thread, void *(*fn)(void *), void *data);
 
@@ -161,8 +162,8 @@ static inline int sys_ioctl_once(int fd, unsigned long request, void *arg)
 }
 
 /*
- * An exporter without mmap() says EINVAL, or ENOTSUPP (524), for which libc has no words:
- * EOPNOTSUPP.
+ * An exporter without mmap() returns EINVAL, or ENOTSUPP (524), for which libc has no
+ * text: EOPNOTSUPP.
  */
 static inline void *sys_mmap(size_t size, int prot, int fd)
 {

@@ -79,7 +79,9 @@ int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,
 	return begin_now(imp, access, stream, fence, o);
 }
 
-/* Takes the fence if it has signalled, or in any case; -1: there is none. */
+/*
+ * Takes the fence if it has signalled, or also a pending one with in_any_case. -1: there is none.
+ */
 static int before_take(struct tensor *t, bool in_any_case)
 {
 	int fence = __atomic_exchange_n(&t->before, 0, __ATOMIC_ACQ_REL);
@@ -94,7 +96,7 @@ static int before_take(struct tensor *t, bool in_any_case)
 
 int before_check(struct tensor *t, bool damaged)
 {
-	/* The device waits for what is pending, so damage may come from it, too. */
+	/* With `damaged` a pending fence is dropped too: its error is accepted in advance. */
 	int fence = before_take(t, damaged), ret = 0;
 
 	if (fence != -1) {
@@ -111,7 +113,7 @@ int before_told(struct tensor *t, int ret, bool damaged)
 
 	if (!ret)
 		return before_check(t, damaged);
-	/* The wait has told the same error. */
+	/* The wait has reported this error already. */
 	fence = ret == -EIO ? before_take(t, false) : -1;
 	if (fence != -1)
 		close(fence);
@@ -124,7 +126,7 @@ int sync_wait(DLManagedTensorVersioned *const tensors[], size_t n,
 {
 	int ret = 0;
 
-	/* Once before the wait, and once for what has failed during it. */
+	/* Checks once before the wait, and once for fences that failed during it. */
 	for (size_t i = 0; i < n && !ret; i++)
 		if (before_any(tensor_at(tensors, i)))
 			ret = before_check(tensor_at(tensors, i), wait->damaged);
@@ -193,7 +195,7 @@ int sync_no_streams(const struct dlbuf_device *dev)
 	return fail(-EINVAL, "device %s has no streams", dev->name);
 }
 
-/* Only devices with queues have streams to keep. */
+/* Only devices with queues have streams that must be kept. */
 #ifdef CONFIG_QUEUE
 #define KEPT(stream) (stream)
 #else
@@ -341,7 +343,7 @@ int tensor_release_before(struct tensor *t, int *out)
 	int fence = __atomic_exchange_n(&t->before, 0, __ATOMIC_ACQ_REL);
 	int ret = 0, dup;
 
-	/* The last of several tensors has been here already. */
+	/* The last of several tensors has ended the access already. */
 	if (!fence)
 		return 0;
 	if (fence_signalled(fence)) {
@@ -350,7 +352,7 @@ int tensor_release_before(struct tensor *t, int *out)
 		close(fence);
 		return ret;
 	}
-	/* The caller's fence has the error, if it is no eventfd. */
+	/* The caller's fence reports the error, unless it is an eventfd. */
 	dup = out && *out != -1 && !import_gives_event(t->imp) ? sys_dup(fence) : -1;
 	if (dup != -1)
 		*out = fence_join(*out, dup);
@@ -359,7 +361,7 @@ int tensor_release_before(struct tensor *t, int *out)
 }
 
 __attribute__((noinline))
-static int release_told(struct tensor *t, uint32_t access, void *stream, int *out)
+static int release_reported(struct tensor *t, uint32_t access, void *stream, int *out)
 {
 	NOT_CANCELLED;
 	int fence = -1, ret = release(t, access, stream, out ? &fence : NULL);
@@ -385,7 +387,7 @@ int tensor_released(struct tensor *t, uint32_t access, int ret, int fence)
 int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out)
 {
 	return __atomic_load_n(&t->before, __ATOMIC_RELAXED) ?
-	       release_told(t, access, stream, out) :
+	       release_reported(t, access, stream, out) :
 	       release(t, access, stream, out);
 }
 
@@ -490,7 +492,7 @@ int dlbuf_release_fence(DLManagedTensorVersioned *tensor, int fence)
 		return fail(-EINVAL, "the tensor is not acquired");
 	}
 	ret = pending_after(t->imp->fd, &t->imp->id, access, both);
-	/* A merged fence does not have an error that came before. */
+	/* A merged fence does not have the error of a fence that signalled before. */
 	lease_failed(t->lease, fence_error(fence));
 	lease_hold_take(t->lease, both, t->imp->dev);
 	/* Other tensors of the bracket may have work on the stream. */

@@ -23,11 +23,12 @@
 int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out);
 
 /*
- * Two parts of it. tensor_released() does what follows backend->release_all(), which
- * returned ret and gave `fence`, borrowed.
- * tensor_release_before() tells the error of a fence that the access waited for, once the
- * wait is over. Until then the lease waits for it too, and the next call of the tensor
- * tells; *out, a fence or -1, gets the error too. out may be NULL.
+ * Two parts of tensor_release(). tensor_released() has the steps after
+ * backend->release_all(), which returned ret and gave `fence`, borrowed.
+ * tensor_release_before() reports the error of a fence that the access waited for, if
+ * that wait is over. If it is pending, the lease waits for the fence, the next call of
+ * the tensor reports its error, and *out, a fence or -1, is merged with it. out may be
+ * NULL.
  */
 int tensor_released(struct tensor *t, uint32_t access, int ret, int fence);
 int tensor_release_before(struct tensor *t, int *out);
@@ -66,9 +67,10 @@ int sync_set_acquired(struct tensor *t, uint32_t access, void *stream);
 void sync_drop(struct tensor *t);
 
 /*
- * Fences whose errors a tensor has yet to tell, in tensor.before. before_check()
- * tells the error of one that has signalled (-EIO), and keeps one that is pending; with
- * `damaged` it drops both. Each acquire tells the error of a frame's fence.
+ * Fences of earlier waits whose errors are not reported yet, in tensor.before.
+ * before_check() reports the error of a fence that has signalled (-EIO), and keeps a
+ * pending fence; with `damaged` it drops both. Each acquire reports the error of a
+ * frame's fence.
  */
 int before_check(struct tensor *t, bool damaged);
 /* The same after a wait that returned ret, which may be the same error. */
@@ -80,15 +82,15 @@ static inline bool before_any(const struct tensor *t)
 }
 
 /*
- * pending_before() for n tensors of one device, whose dma-bufs are in `uses`. A fence that
- * a tensor has to tell and that has failed ends the call before it waits (-EIO).
+ * pending_before() for n tensors of one device, whose dma-bufs are in `uses`. If a fence
+ * in tensor.before has failed, the call ends before it waits (-EIO).
  */
 int sync_wait(DLManagedTensorVersioned *const tensors[], size_t n,
 	      const struct use *uses, uint32_t nuses, const struct wait *wait,
 	      int *fence);
 
 /*
- * together.c, for tensors with t->together. together_check() tells whether one call may
+ * together.c, for tensors with t->together. together_check() checks that one call may
  * release n tensors of the bracket (-EINVAL, -EBUSY); `fence` is not NULL if the caller
  * wants a fence. together_release() is tensor_release(): the last tensor ends the
  * bracket.
@@ -97,7 +99,7 @@ int together_check(const struct tensor *t, unsigned int n, const void *stream,
 		   bool fence);
 int together_release(struct tensor *t, uint32_t access, void *stream, int *out);
 
-/* After an access: the stream that its tensor had, or NULL, need not be kept any more. */
+/* After an access: the backend need not keep the stream `kept` any more, which may be NULL. */
 void sync_drop_stream(const struct tensor *t, void *kept);
 
 /* Calls the backend's acquire(), after pending_before(), which gave `fence`. */
@@ -105,18 +107,19 @@ int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,
 	       const struct dlbuf_acquire_opts *o);
 
 /*
- * After acquire() of a backend: the device cannot wait for the fence, so this thread has
- * to. The device can do the rest of the work when no fd or memory is needed for the wait.
+ * After acquire() of a backend: whether the device cannot wait for the fence, so that
+ * this thread has to. After the wait acquire() is called again, which then needs no fd or
+ * memory for the wait.
  */
 static inline bool sync_waits_here(int ret, int fence)
 {
 	return ret == -EAGAIN || (fence != -1 && lacks_room(ret));
 }
 
-/* Then waits, and acquire() can be called again without the fence. */
+/* Waits for that fence. acquire() can then be called again without it. */
 int sync_wait_here(int fence, uint64_t deadline_ns, bool damaged);
 
-/* The usual case on the CPU: the backend waits for all that is pending. */
+/* The usual case on the CPU: the backend waits for all pending fences. */
 static inline bool sync_backend_waits(const struct dlbuf_device *dev,
 				      const struct dlbuf_acquire_opts *o)
 {
@@ -125,8 +128,9 @@ static inline bool sync_backend_waits(const struct dlbuf_device *dev,
 }
 
 /*
- * Whether an error may have to be told, which the backend cannot do. asked: of several
- * tensors, the import of the one before, which need not be asked again.
+ * Whether the acquire must look at the fences first: START waits for them, but reports
+ * no error. asked: with several tensors, the import of the previous one, which is not
+ * checked again.
  */
 static inline bool sync_looks(const struct tensor *t, const struct import *asked)
 {

@@ -22,7 +22,7 @@ const unsigned int *tensor_lease_users(const DLManagedTensorVersioned *tensor)
 	return lease ? &lease->refs : NULL;
 }
 
-/* The last chance to tell of it. */
+/* Reports an error that no call has reported: to the lease, or to the log. */
 __attribute__((noinline))
 static void before_drop(struct tensor *t, bool inherited)
 {
@@ -64,13 +64,16 @@ static void tensor_destroy(struct tensor *t)
 	if (!t->lent)
 		free(t);
 	cache_unref(imp);
-	/* Last, because the callback may do anything, even close the device. */
+	/* The lease is last, because its callback may do anything, even close the device. */
 	lease_unref(lease);
 }
 
 void tensor_delete(DLManagedTensorVersioned *self)
 {
-	/* Not by self's place: who moves the struct, deletes the tensor by the copy. */
+	/*
+	 * Uses manager_ctx, not self: a consumer may have copied the struct and calls the deleter
+	 * of its copy.
+	 */
 	if (self)
 		tensor_destroy(self->manager_ctx);
 }
@@ -274,7 +277,7 @@ DLTensor tensor_layout(const struct tensor *t)
 {
 	DLTensor layout = t->versioned.dl_tensor;
 
-	/* Without elements the struct does not say where it is. */
+	/* Without elements the struct does not contain the tensor's address. */
 	if (!layout.data)
 		layout.byte_offset = t->first;
 	else if (!t->imp->opaque)
@@ -347,7 +350,7 @@ int dlbuf_tensor_share(const DLManagedTensorVersioned *tensor,
 	return 0;
 }
 
-/* tensor_import(), of the bytes that t covers and with its lease. */
+/* tensor_import() of the bytes that t covers, with t's lease. */
 static int import_again(struct dlbuf_device *dev, const struct tensor *t,
 			uint32_t access, uint32_t paths,
 			DLManagedTensorVersioned **out)
@@ -395,7 +398,7 @@ int dlbuf_tensor_import(struct dlbuf_device *dev,
 		return fail(-EACCES, "the tensor does not allow %s", o.access &
 			    ~t->imp->id.access & DLBUF_WRITE ? "writing" :
 			    "reading");
-	/* Only tensors of its own import keep the buffer from being used again. */
+	/* Only tensors of its own import prevent the reuse of the buffer. */
 	if (t->imp->staging)
 		return fail(-EOPNOTSUPP, "the tensor is %s's copy of a frame that "
 			    "is not linear: import the frame itself",

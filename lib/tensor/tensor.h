@@ -16,7 +16,7 @@ struct lease;
  * one that is released ends the bracket and frees this struct.
  */
 struct together {
-	unsigned int left;	/* atomic; how many are still acquired */
+	unsigned int left;	/* atomic; number of tensors that are still acquired */
 	unsigned int all;
 };
 
@@ -34,7 +34,7 @@ struct tensor {
 	bool by_fence;		/* acquired by dlbuf_acquire_fence() */
 	/*
 	 * A sync_file of work before the access, or 0. The access waits for it, and
-	 * its error has not been told yet. Atomic, because of dlbuf_pending().
+	 * no call has reported its error yet. Atomic, because of dlbuf_pending().
 	 */
 	int before;
 	void *stream;		/* the stream of the acquire */
@@ -64,7 +64,7 @@ void tensor_delete(DLManagedTensorVersioned *self);
 /* Returns why a tensor cannot be used: -EINVAL, -ESTALE. */
 int tensor_refused(const DLManagedTensorVersioned *dl);
 
-/* Gets the struct tensor. With another major version only the head may be read. */
+/* Gets the struct tensor. If the major version is another one, only the head may be read. */
 static inline int tensor_of(const DLManagedTensorVersioned *dl,
 			    struct tensor **out)
 {
@@ -79,7 +79,7 @@ static inline int tensor_of(const DLManagedTensorVersioned *dl,
 	return 0;
 }
 
-/* One of several, after tensor_of() has checked it. */
+/* The same for one of several, after tensor_of() has checked it. */
 static inline struct tensor *tensor_at(DLManagedTensorVersioned *const tensors[],
 				       size_t i)
 {

@@ -31,7 +31,7 @@ static void gather_unref(void *data)
 
 	if (__atomic_sub_fetch(&all->left, 1, __ATOMIC_ACQ_REL))
 		return;
-	fence_event_tell(all->writer);
+	fence_event_signal(all->writer);
 	free(all);
 }
 
@@ -125,7 +125,10 @@ static int collect_import(struct import *imp, void *data)
 	return ret;
 }
 
-/* The acquire that follows tells the fence's error, which the dma-buf forgets. */
+/*
+ * Keeps the fence, so that the next acquire reports its error: the kernel removes signalled
+ * fences.
+ */
 static int keep(struct tensor *t, int fence)
 {
 	int dup = sys_dup(fence);
@@ -136,7 +139,7 @@ static int keep(struct tensor *t, int fence)
 	return 0;
 }
 
-/* Adds a sync_file of the dma-buf, or without sync_files the dma-buf itself. */
+/* Adds a sync_file of the dma-buf, or the dma-buf itself if the kernel has no sync_files. */
 static int collect_buffer(struct tensor *t, struct collect *c)
 {
 	const struct import *imp = t->imp;
@@ -330,8 +333,8 @@ static int wait_before(const struct job *job, int *fence)
 }
 
 /*
- * Begins the brackets of the tensors from *at on: of one, or of as many as the backend
- * begins together. *at is after these.
+ * Begins the brackets of the tensors from *at on: one, or as many as the backend
+ * begins together. Moves *at after them.
  */
 static int begin_some(const struct job *job, size_t *at, int fence)
 {
@@ -365,7 +368,10 @@ static int begin_some(const struct job *job, size_t *at, int fence)
 	return ret;
 }
 
-/* The access has begun and waits for the fence, whose error the tensor and its lease tell. */
+/*
+ * The access has begun and waits for the fence. The tensor and its lease report the fence's
+ * error.
+ */
 static int follow(struct tensor *t, int fence)
 {
 	int dup = sys_dup(fence);

@@ -315,7 +315,7 @@ def _parser() -> _Parser:
     c.add_argument("-p", "--png", metavar="FILE",
                    help="save the last frame as a picture")
     c.add_argument("-q", "--quiet", action="store_true",
-                   help="print nothing: the exit status tells")
+                   help="print nothing: only the exit status")
     c.add_argument("-t", "--timeout", type=float, default=60.0,
                    metavar="SECONDS", help="longest wait for a frame (60)")
     return p
@@ -363,7 +363,7 @@ def main() -> int:
         sentence, status = str(e), e.status
     except OSError as e:
         sentence, status = f"standard output: {e.strerror}", _FAILED
-        # The end does not try again to write what could not be written.
+        # The exit of the program does not retry a failed write.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     print(f"python -m dlbuf: {_printable(sentence)}", file=sys.stderr)
     return status

@@ -273,7 +273,8 @@ class Camera(Iterator[TensorFrame], AsyncIterator[TensorFrame]):
         try:
             info, _, space = find_format(code, CodeSpace.V4L2)
         except InvalidError:
-            # Its own format, which nobody has asked for: bytes are bytes.
+            # The camera's own format: the program did not ask for one, so one
+            # that dlbuf does not know is shown as BYTES.
             self.format = f"0x{code:08x}"
             self.view = self._view or View.BYTES
         else:
@@ -289,7 +290,7 @@ class Camera(Iterator[TensorFrame], AsyncIterator[TensorFrame]):
 
     def _open(self, codes: list[int], width: int, height: int, fps: float,
               buffers: int, drop: bool) -> _dlbuf.Capture:
-        """With the first of the formats that the camera has."""
+        """Opens the first of these formats that the camera has."""
         refusal: Error | None = None
         for code in codes:
             try:
@@ -323,7 +324,7 @@ class Camera(Iterator[TensorFrame], AsyncIterator[TensorFrame]):
 
     @property
     def held(self) -> int:
-        """How many of the camera's buffers the program uses.
+        """Number of the camera's buffers that the program uses.
 
         >>> with dlbuf.Camera(0) as camera:
         ...     with next(camera):
@@ -336,7 +337,7 @@ class Camera(Iterator[TensorFrame], AsyncIterator[TensorFrame]):
 
     @property
     def dropped(self) -> int:
-        """How many frames drop=True has given back to the camera.
+        """Number of frames that drop=True has returned to the camera.
 
         >>> with dlbuf.Camera(0) as camera:
         ...     camera.dropped

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whatever has memory -> a Tensor, without a copy."""
+"""Makes a Tensor over the memory of any object, without a copy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._errors import InvalidError, UnsupportedError
 from ._types import DLDeviceType, device_pair, parse_dtype
 
 class _HasDLPack(Protocol):
-    """What asdlpack() returns as it is, whatever its arguments are called."""
+    """An object that asdlpack() returns unchanged; its parameters may have any names."""
 
     def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __dlpack_device__(self) -> Any: ...
@@ -56,8 +56,9 @@ def _device_pair(device: Any) -> tuple[int, int]:
 
 
 def _ask(method: Any, device: Any, copy: bool | None) -> Tensor:
-    """Asks a producer for a versioned tensor. One that is too old to be asked gives any,
-    and some ignore dl_device: then the Tensor of it is asked."""
+    """Asks a producer for a versioned tensor. A producer that is too old for the
+    argument gives any tensor, and some ignore dl_device: then the Tensor of that is
+    asked."""
     wishes: dict[str, Any] = {}
     if device is not None:
         wishes["dl_device"] = _device_pair(device)
@@ -131,8 +132,8 @@ def _from_array_interface(obj: Any, interface: dict[str, Any],
 
 
 def _from_cuda_array_interface(obj: Any, interface: dict[str, Any]) -> Tensor:
-    """Versions 2 and 3. Version 3's stream is waited for here: nothing after
-    this call knows of it."""
+    """Reads versions 2 and 3. Waits for version 3's stream, because later calls
+    do not know it."""
     version = interface["version"]
     if version < 2:
         raise UnsupportedError(_EOPNOTSUPP, f"version {version} of the CUDA "
@@ -153,12 +154,12 @@ def from_dlpack(x: Any, /, *, device: Any = None,
     x is a capsule, or has the DLPack protocol, NumPy's array interface, CUDA's
     or the buffer protocol; they are tried in this order. The memory is held
     until the last tensor and consumer of it is gone. A Tensor gives another
-    Tensor of the same dma-buf. What x does not let be written is read-only, and
-    so is a scalar of NumPy's. device ("cpu", a Device or DLPack's pair) and copy
-    are as in the array API standard: x fulfils them, or refuses with
-    BufferError. "cpu" also takes memory of another device that the CPU reaches:
-    pinned memory of CUDA, ROCm and TPUs, and managed memory, for which it waits until
-    CUDA's legacy default stream is done. Blocks for the stream that CUDA's interface names.
+    Tensor of the same dma-buf. The Tensor is read-only if x does not allow writing, and for
+    a scalar of NumPy. device ("cpu", a Device or DLPack's pair) and copy are as in the
+    array API standard: x fulfils them, or refuses with BufferError. "cpu" also takes memory
+    of another device that the CPU reaches: pinned memory of CUDA, ROCm and TPUs, and
+    managed memory, for which it waits until CUDA's legacy default stream is done. Blocks
+    for the stream that CUDA's interface names.
 
     Raises UnsupportedError for a type or layout that DLPack does not have, for
     PyTorch's negative bit, and TypeError for an object without memory.
@@ -177,7 +178,7 @@ def from_dlpack(x: Any, /, *, device: Any = None,
             raise UnsupportedError(95, "a capsule is taken as it is: ask its "
                                    "producer for another device or a copy")
         return _dlbuf.from_capsule(x)
-    # PyTorch does not tell DLPack of this bit. Its read-only wrapper answers DLPack only.
+    # PyTorch does not export this bit by DLPack. Its read-only wrapper answers only DLPack.
     with contextlib.suppress(RuntimeError):
         if getattr(x, "is_neg", bool)():
             raise UnsupportedError(_EOPNOTSUPP, f"{type(x).__name__} has the negative bit, its "

@@ -20,7 +20,7 @@ _EIO, _ENODEV = 5, 19
 
 @functools.lru_cache(maxsize=None)
 def _driver() -> Any:
-    """Whoever has memory of CUDA has loaded it already."""
+    """The CUDA driver. A producer of CUDA memory has loaded it already."""
     try:
         lib = ctypes.CDLL(os.environ.get("DLBUF_CUDA_LIBRARY") or SONAME)
     except OSError as e:
@@ -38,7 +38,7 @@ def _check(name: str, result: int) -> None:
 
 
 def _attribute(address: int, which: int) -> int:
-    # Of either attribute four bytes at most are written.
+    # The driver writes at most four bytes of either attribute.
     value = ctypes.c_int(0)
     _check("cuPointerGetAttribute", _driver().cuPointerGetAttribute(
         ctypes.addressof(value), which, address))

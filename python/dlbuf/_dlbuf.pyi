@@ -123,7 +123,7 @@ class Device:
     def __hash__(self) -> int: ...
     @property
     def info(self) -> DeviceInfo:
-        """What the device is, as a DeviceInfo.
+        """A description of the device, a DeviceInfo.
 
         >>> dlbuf.Device("cpu").info.backend
         'cpu'
@@ -154,7 +154,7 @@ class Device:
         direct 0
         """
     def stats(self) -> DeviceStats:
-        """Counts what the device has done since it was opened.
+        """Returns counts since the device was opened.
 
         >>> device = dlbuf.Device("cpu")
         >>> t = dlbuf.alloc(16, "uint8", device)
@@ -246,7 +246,7 @@ class Tensor:
         """
     @property
     def __numpy_dtype__(self) -> Any:
-        """What NumPy 2.4 asks for the dtype of."""
+        """NumPy 2.4 reads its dtype from this attribute."""
     @property
     def T(self) -> Tensor:
         """A view with the dimensions in the opposite order: transpose().
@@ -256,21 +256,21 @@ class Tensor:
         """
     @property
     def ndim(self) -> int:
-        """How many dimensions the tensor has.
+        """The number of dimensions.
 
         >>> dlbuf.alloc((4, 6), "uint8").ndim
         2
         """
     @property
     def size(self) -> int:
-        """How many elements the tensor has: the product of shape.
+        """The number of elements: the product of shape.
 
         >>> dlbuf.alloc((4, 6), "float32").size
         24
         """
     @property
     def nbytes(self) -> int:
-        """How many bytes the elements have, without gaps between them.
+        """The size of the elements in bytes, without gaps between them.
 
         >>> dlbuf.alloc((2, 3), "uint16").nbytes
         12
@@ -473,7 +473,7 @@ class Tensor:
         """Returns another tensor over the same memory, with an access of its
         own.
 
-        It keeps the memory and the lease by itself.
+        It keeps the memory and the lease on its own.
 
         >>> t = dlbuf.alloc(4, "uint8")
         >>> u = t.share()
@@ -685,10 +685,9 @@ class Tensor:
 
         Unless the tensor is acquired, the call waits for the fences on the CPU,
         and stream waits on a GPU. The access ends when the consumer deletes the
-        capsule's tensor. Raises BufferError where the wishes cannot be
-        fulfilled, and for what a consumer of max_version cannot be told: None is older
-        than 1.0, which has read_only, and than 1.1, which has padded elements of less
-        than a byte.
+        capsule's tensor. Raises BufferError if a wish cannot be fulfilled, and if
+        DLPack max_version cannot express the tensor: None is older than 1.0, which has
+        read_only, and than 1.1, which has padded elements of less than a byte.
         """
     def __dlpack_device__(self) -> tuple[int, int]:
         """Returns DLPack's (device type, device number) of the memory."""

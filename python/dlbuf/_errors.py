@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Exceptions. Each is an OSError with errno and the library's own sentence."""
+"""Exceptions. Each is an OSError with errno and the library's error text."""
 
 
 class Error(OSError):

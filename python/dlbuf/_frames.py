@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Frames as Python has them: what is known of one, and its tensors."""
+"""Frames in Python: the data of a frame, and its tensors."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _constant(
 
 
 def frame_args(f: Frame) -> tuple[Any, ...]:
-    """The way back. The fences of the frame are on the dma-bufs by now."""
+    """A record -> the arguments of a frame. The frame's fences are on the dma-bufs by now."""
     order = Order.IMPLICIT if f.order == Order.FENCE else f.order
     flags = (_SEQUENCE * (f.sequence is not None) | _DAMAGED * f.damaged)
     return ((f.width, f.height, f.code, int(f.space), f.modifier),
@@ -89,11 +89,11 @@ class TensorFrame(tuple[Tensor, ...]):
     """The tensors of a frame, as Camera and recv() give them: a tuple, and a
     lease.
 
-    The buffer goes back to the camera, or to the sender, when the last of its
-    tensors, and the last array that a library made of it, is gone. release(),
-    or the end of `with frame:`, closes the program's own tensors at once;
-    unpacking the frame after that raises InvalidError. info is the Frame with
-    size, format and time.
+    The buffer returns to the camera, or to the sender, when the last of its
+    tensors, and the last array that a library made of one, is deleted.
+    release(), or the end of `with frame:`, closes the program's own tensors at
+    once; unpacking the frame after that raises InvalidError. info is the Frame
+    with size, format and time.
 
     >>> with dlbuf.Camera(format="NV12", size=(320, 180)) as camera:
     ...     with next(camera) as frame:

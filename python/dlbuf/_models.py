@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What models' own files say of their input -> options of Preparer."""
+"""Models' own descriptions of their input -> options of Preparer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _positive(value: Any) -> bool:
 
 
 def load_config(config: Any) -> dict[str, Any]:
-    """What is in the file; of a processor with several parts, that of the picture."""
+    """The content of the file; if a processor has several parts, the part for pictures."""
     found: Any = config.to_dict() if hasattr(config, "to_dict") else config
     if not _is(found, Mapping):
         if not _is(config, str, bytes, os.PathLike):
@@ -149,7 +149,7 @@ def _pixels(least: int, most: int, factor: int) -> _Scale:
 
 def _of_class(resample: int, numbers: str, size: Any, crop: int = 0, cut: bool = True,
               **more: Any) -> dict[str, Any]:
-    """What the class has where a file is silent."""
+    """The class's default of a key that the file does not have."""
     values, square = PRESETS[numbers], _is(size, int)
     return {"default_to_square": square, "resample": resample,
             "size": {"height": size, "width": size} if square else size,

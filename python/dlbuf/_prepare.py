@@ -164,7 +164,7 @@ def _ordered(value: Any) -> bool:
 
 
 def _several(name: str, value: Any, n: int, each: bool) -> tuple[float, ...]:
-    """n numbers; with `each`, one stands for all."""
+    """n numbers; with `each`, one number is used for all."""
     if each and isinstance(value, Real):
         value = (value,) * n
     numbers = tuple(_number(name, v) for v in value) if _ordered(value) else ()
@@ -351,7 +351,7 @@ def _over(base: dict[str, Any], given: dict[str, Any], sized: bool = True) -> di
 
 
 def _any_size(sizes: Callable[[int, int], dict[str, Any]]) -> dict[str, Any]:
-    """What sizes() could return, to check the other options before there is a picture."""
+    """Sizes that sizes() could return, to check the other options before there is a picture."""
     try:
         found = sizes(512, 512)
     except Error:
@@ -546,9 +546,9 @@ class PrepareInfo(NamedTuple):
     scaled_height: int
     """rows of the scaled picture"""
     left: int
-    """pixels of the tensor before the picture; negative: so many are cut off"""
+    """pixels of the tensor before the picture; negative: the number that is cut off"""
     top: int
-    """rows of the tensor above the picture; negative: so many are cut off"""
+    """rows of the tensor above the picture; negative: the number that is cut off"""
     crop: tuple[float, float, float, float]
     """(x, y, width, height) of the part of the visible picture as it is stored"""
     turn: int
@@ -829,9 +829,9 @@ class Preparer:
         memory allows it, and x.to() imports elsewhere; for many frames give out.
 
         Waits for the frame's fences until deadline, in seconds of time.monotonic(),
-        and computes without the GIL. A GPU waits by itself where it can, and the call
-        returns before it has computed: whoever takes the tensor waits for it. The frame
-        is still the caller's, and release() may follow.
+        and computes without the GIL. A GPU waits by itself if it can, and the call
+        returns before the GPU has computed: each consumer of the tensor waits for it.
+        The frame is still the caller's, and release() may follow.
 
         Arrays of JAX and TensorFlow are immutable, which the DLPack of TensorFlow and of
         JAX before 0.12 does not say: they are known by the module of their class, and

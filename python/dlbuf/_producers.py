@@ -33,7 +33,7 @@ def formats() -> tuple[FormatInfo, ...]:
 
 
 def devices() -> list[DeviceInfo]:
-    """Lists every device of this build; those that cannot be used say why.
+    """Lists every device of this build; those that cannot be used have a reason.
 
     Loads every driver library, so it may block.
 
@@ -44,7 +44,7 @@ def devices() -> list[DeviceInfo]:
 
 
 def exporters() -> list[tuple[str, str, int, str]]:
-    """Lists what can make dma-bufs: (name, node, status, reason) of each.
+    """Lists the exporters of dma-bufs: (name, node, status, reason) of each.
 
     alloc() takes name. status is 0, or the errno for which the exporter cannot
     be used, and reason its text. Each one is tried by an allocation of a page.
@@ -55,7 +55,7 @@ def exporters() -> list[tuple[str, str, int, str]]:
     return _dlbuf.exporters()
 
 
-# Names of nobody's table -> the name in DRM.
+# Names that are in no table -> the name in DRM.
 _ALIASES: dict[str, str] = {a: b for a, _, b in (w.partition("=") for w in """
     IYUV=YUV420 YUNV=YUYV GREY8=Y8 Y800=Y8 MONO8=Y8 GRAY16=R16 MONO16=R16
     JPG=JPEG""".split())}
@@ -68,7 +68,7 @@ def _by_codes() -> dict[tuple[int, int], FormatInfo]:
 
 @functools.lru_cache(maxsize=None)
 def _all_names() -> dict[tuple[str, CodeSpace], FormatInfo]:
-    """By name, in capitals, and whose name it is."""
+    """The formats by name, in capitals, and the space of the name."""
     return {(name.upper(), CodeSpace(space)): _by_codes()[drm, v4l2]
             for name, space, drm, v4l2 in _dlbuf.format_names()}
 
@@ -204,7 +204,7 @@ def _near(name: str, space: CodeSpace | None) -> str:
 
 
 def _names(f: FormatInfo, space: CodeSpace) -> list[tuple[str | None, int]]:
-    """Of libcamera, whose codes are DRM's but for some, those."""
+    """The names of a space. libcamera has DRM's, except for a few codes of its own."""
     if space == CodeSpace.V4L2:
         pairs = [(f.v4l2_name, f.v4l2_code),
                  (f.v4l2_multi_name, f.v4l2_multi_code)]

@@ -54,7 +54,7 @@ class CanDLPack(Protocol[_T_co, _D_co]):  # type: ignore[misc] # pyright: ignore
 @runtime_checkable
 class CanDLPackCompat(Protocol):
     """An object with the __dlpack__() of before DLPack 1.0, which takes only a
-    stream. isinstance() looks for the name only, and so cannot tell the two.
+    stream. isinstance() looks only for the name, so it cannot distinguish the two.
 
     >>> isinstance(dlbuf.from_dlpack(b"abc"), dlbuf.CanDLPackCompat)
     True

@@ -39,7 +39,7 @@ def _wait(sock: socket | int) -> tuple[int, bool, float | None]:
 
 
 def _own_fds(what: TensorFrame) -> Frame:
-    """The producer's fds may be closed, and their numbers others' by now."""
+    """The producer's fds may be closed by now, and their numbers reused."""
     info, tensors = what.info, tuple(what)
     if info.view != View.PLANES or len(tensors) != len(info.planes):
         return info
@@ -63,7 +63,7 @@ def send(sock: socket | int,
     The lease of a frame fires when both this program and the receiver are done
     with the frame, or the receiver has died. The receiver chooses the view.
 
-    Raises ClosedError if the other side is gone, WouldBlockError or
+    Raises ClosedError if the other side has closed the socket, WouldBlockError or
     DeadlineError as the socket says, InvalidError for a SOCK_STREAM (which
     socket.socketpair() makes by default: it cannot keep a message and its fds
     together), and UnsupportedError for memory that is no dma-buf.

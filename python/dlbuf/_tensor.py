@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Methods of Tensor that need no speed: conversions, and what is refused."""
+"""Methods of Tensor that need no speed: conversions, and refusals."""
 
 from __future__ import annotations
 

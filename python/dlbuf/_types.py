@@ -30,7 +30,7 @@ class _Named:
 
 
 class _Enum(_Named, enum.IntEnum):
-    """Its repr is what a program would write: View.LUMA."""
+    """Its repr is Python code: View.LUMA."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}.{self.name}"
@@ -135,7 +135,7 @@ class DLDataTypeCode(_Enum):
 
 
 class Access(_Named, enum.IntFlag):
-    """How memory is used. Calls also take "read", "write" and "rw".
+    """A use of memory. Calls also take "read", "write" and "rw".
 
     >>> dlbuf.Access.READ in dlbuf.Access.RW, dlbuf.Access.READ == "read"
     (True, True)
@@ -153,7 +153,7 @@ class Access(_Named, enum.IntFlag):
 
 
 class CodeSpace(_Enum):
-    """Whose code or name a format is written in. The same number or name may mean
+    """The project that defines a format's code or name. The same number or name may mean
     different formats.
 
     >>> dlbuf.find_format("AYUV", "GStreamer")[0].channels
@@ -207,13 +207,13 @@ class View(_Enum):
     """a tensor [bytes] per plane: all its data, e.g. a JPEG"""
 
 
-# DRM format modifiers: rows one after another, or nobody knows.
+# DRM format modifiers: rows one after another, or unknown.
 MOD_LINEAR = 0
 MOD_INVALID = 0x00FFFFFFFFFFFFFF
 
 
 class Clock(_Enum):
-    """Whose time a frame's timestamp is.
+    """The clock of a frame's timestamp.
 
     >>> dlbuf.Clock(1)
     Clock.MONOTONIC
@@ -261,7 +261,7 @@ class Field(_Enum):
 
 
 class Order(_Enum):
-    """How a consumer knows that the pixels are complete.
+    """The way in which a consumer knows that the pixels are complete.
 
     >>> dlbuf.Order(3)
     Order.FENCE
@@ -270,7 +270,7 @@ class Order(_Enum):
     UNKNOWN = 0
     """the producer did not say"""
     COMPLETE = 1
-    """the pixels were complete when the frame came"""
+    """the pixels were complete when the producer gave the frame"""
     IMPLICIT = 2
     """the fences of the dma-buf signal it"""
     FENCE = 3
@@ -278,7 +278,7 @@ class Order(_Enum):
 
 
 class Orientation(_Enum):
-    """How to make a stored picture upright: value & 3 quarter turns clockwise, and with
+    """The change that makes a stored picture upright: value & 3 quarter turns clockwise, and with
     value & 4 then left and right exchanged. prepare() does it; tensors are of the
     stored picture.
 
@@ -307,7 +307,7 @@ class Orientation(_Enum):
 class Colour(NamedTuple):
     """The meaning of the values, in code points of ITU-T H.273; those of matrix and
     chroma_site are plus 1, because H.273 uses 0: BT.709's matrix is 2. 0 means that the
-    producer did not say.
+    producer did not report it.
 
     >>> dlbuf.Colour(primaries=1, range=2)._asdict()["range"]
     2
@@ -324,7 +324,7 @@ class Colour(NamedTuple):
     chroma_site: int = 0
     """Chroma420SampleLocType of H.273, plus 1"""
     hue: int = 0
-    """of HSV with 8 bits: 1 for 180 values a turn, 2 for 256"""
+    """for HSV with 8 bits: 1 for 180 values a turn, 2 for 256"""
 
 
 class Plane(NamedTuple):
@@ -363,7 +363,7 @@ class Frame(NamedTuple):
     code: int
     """the four-character code as a number"""
     space: CodeSpace
-    """whose code that is"""
+    """the project that defines the code"""
     modifier: int
     """the DRM modifier: MOD_LINEAR, or how the bytes are tiled"""
     channels: str
@@ -374,13 +374,13 @@ class Frame(NamedTuple):
     """the visible part: (x, y, width, height) in pixels; None: all"""
     view: View
     """which tensors were made of the frame"""
-    # What a camera, or who has sent the frame, says besides.
+    # Further values of the camera or of the sender of the frame.
     sequence: int | None = None
     """the producer's count of frames, or None. A gap means lost frames"""
     timestamp_ns: int | None = None
     """when the picture was taken, in nanoseconds of clock, or None"""
     clock: Clock = Clock.NONE
-    """whose time timestamp_ns is"""
+    """the clock of timestamp_ns"""
     field: Field = Field.UNKNOWN
     """which lines of a picture the frame has"""
     order: Order = Order.UNKNOWN
@@ -388,7 +388,7 @@ class Frame(NamedTuple):
     damaged: bool = False
     """whether the producer reported broken pixels"""
     colour: Colour = Colour()
-    """what the values mean"""
+    """the meaning of the values"""
     orientation: Orientation = Orientation.NONE
     """how to make the picture upright, which prepare() does"""
 
@@ -569,7 +569,7 @@ _BASES = {
     "complex": DLDataTypeCode.COMPLEX,
     "bcomplex": DLDataTypeCode.BCOMPLEX,
 }
-# Those whose name says how many bits they have.
+# Types with their number of bits in the name.
 _WHOLE = {code.name.lower(): code for code in DLDataTypeCode
           if DLDataTypeCode.FLOAT8_E3M4 <= code <= DLDataTypeCode.FLOAT4_E2M1FN}
 _OWN_BITS: dict[int, int] = {
@@ -637,7 +637,7 @@ def _parse(name: str) -> tuple[int, int, int]:
 
 
 def _numpy_name(x: type) -> str | None:
-    """Of NumPy's classes that are called otherwise: longlong, bool_."""
+    """The name of NumPy's classes with other names: longlong, bool_."""
     np: Any = sys.modules.get("numpy")
     if np and issubclass(x, np.generic) and not x.__subclasses__():
         return str(np.dtype(x).name)
@@ -673,7 +673,7 @@ def _name_of(x: Any) -> str:
 
 
 def parse_dtype(dtype: Any) -> tuple[int, int, int]:
-    """DLPack's (code, bits, lanes) of whatever dtype() takes."""
+    """DLPack's (code, bits, lanes) of any argument that dtype() takes."""
     if isinstance(dtype, (tuple, list)):
         try:
             code, bits, lanes = map(int, dtype)  # pyright: ignore

@@ -129,7 +129,7 @@ class CameraFormat(NamedTuple):
     """
 
     name: str
-    """what Camera(format=) takes, or the code if dlbuf does not know it"""
+    """a name for Camera(format=), or the code if dlbuf does not know the format"""
     code: int
     """V4L2's code of four letters, as a number"""
     description: str

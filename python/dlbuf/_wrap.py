@@ -28,7 +28,7 @@ def wrap(x: Any, to_dlpack: Callable[[Any], Any] | None = None, /, *,
 
     x is anything that from_dlpack() takes, a Tensor or a DLPack capsule, too;
     to_dlpack(x) makes the capsule of an x that has no __dlpack__(). The memory
-    is held until the last tensor and consumer of it is gone. device, copy and
+    is held until its last tensor and consumer are deleted. device, copy and
     the errors are those of from_dlpack().
 
     With reverse=True dimensions and strides are in the opposite order: element
@@ -54,7 +54,7 @@ def share(owner: object, address: int, shape: Sequence[int] | int, dtype: Any,
     """Makes a Tensor over memory that the program has, by its address.
 
     owner keeps the memory alive and in place; it is kept until the last tensor
-    and consumer of it is gone, and dropped on any thread. address is that of
+    and consumer of it is deleted, and dropped on any thread. address is that of
     the first element, and 0 only for a tensor without elements. shape and
     strides count elements; None means compact and row-major. device is a Device
     or DLPack's pair. Memory of another device than the CPU is not touched, and

@@ -111,7 +111,7 @@ class _Caps(NamedTuple):
 
 
 def _modifier(features: Any) -> int:
-    """Of caps without DMA_DRM: memory that is not the system's may be laid out anyhow."""
+    """The modifier of caps without DMA_DRM: only system memory is known to be linear."""
     names = [features.get_nth(i) for i in range(features.get_size())] if features else []
     unknown = any(n.startswith("memory:") and n != "memory:SystemMemory" for n in names)
     return MOD_INVALID if unknown else MOD_LINEAR
@@ -374,7 +374,7 @@ _answer_probe = _Probe(_answer)
 
 
 def allocate(sink: Any) -> None:
-    """Tells the elements before a sink, an appsink for example, that GstVideoMeta and
+    """Announces to the elements before a sink, an appsink for example, that GstVideoMeta and
     GstVideoCropMeta are read, so that they may fill buffers with any pitch. Call it
     once, before the pipeline plays. Without it v4l2src copies each frame whose pitch
     is not GStreamer's own into memory of the system.
@@ -393,7 +393,7 @@ def allocate(sink: Any) -> None:
     _c().gst.gst_pad_add_probe(hash(pad), kind, _answer_probe, None, None)
 
 
-# GStreamer's words: a flip comes before the turn.
+# In GStreamer's names the flip is before the turn.
 _WORDS = {"rotate-0": 0, "rotate-90": 1, "rotate-180": 2, "rotate-270": 3,
           "flip-rotate-0": 4, "flip-rotate-90": 7, "flip-rotate-180": 6,
           "flip-rotate-270": 5}
@@ -422,7 +422,7 @@ def orientation(sink: Any) -> Orientation:
 
 
 def _pipeline_of(text: Any) -> Any:
-    """A pipeline: text, or what is one."""
+    """A pipeline: from text, or as it is."""
     gst, glib = _gi().Gst, _gi().GLib
     found = text
     if isinstance(text, str):
@@ -467,7 +467,7 @@ def _error_of(pipeline: Any) -> Error | None:
 
 
 def _has_ended(pipeline: Any, sink: Any) -> bool:
-    """EOS, or somebody has stopped it."""
+    """Whether the stream has ended (EOS) or the sink was stopped."""
     gst = _gi().Gst
     _, state, pending = pipeline.get_state(0)
     return bool(sink.get_property("eos") or

@@ -66,7 +66,7 @@ _Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 class _Message:
-    """One that nobody has read. ours is the sender's end of its socket, which hangs
+    """A message that no process has read. ours is the sender's end of its socket, which hangs
     up when the message was read or dropped; fd, a DupFd, has the other end; writer
     is a duplicate of the connection that its pickle was written to, or -1."""
 
@@ -90,15 +90,15 @@ class _Message:
 
 
 def _ended(fd: int) -> bool:
-    """Whether the other side of a pipe or socket is gone."""
+    """Whether the other side of a pipe or socket is closed."""
     poll = select.poll()
     poll.register(fd, 0)
     return bool(poll.poll(0))
 
 
 class _Unread:
-    """The messages that nobody has read: a thread drops those that nobody can read
-    any more, which gives their leases back."""
+    """The messages that no process has read: a thread drops those that no process
+    can read any more, which fires their leases."""
 
     def __init__(self) -> None:
         self.begin()
@@ -108,7 +108,7 @@ class _Unread:
         self.lock = threading.Lock()
         self.by_fd: dict[int, _Message] = {}
         self.unsent: dict[bytes, _Message] = {}
-        # The other ends of what processes get that are being started.
+        # The other ends of the connections of processes that are being started.
         self.launching: list[tuple[weakref.ref[Any], socket.socket]] = []
         self.epoll: select.epoll | None = None
         self.wake = -1
@@ -239,7 +239,7 @@ def _receive(fd: Any, device: str, view: int, _: bytes) -> Any:
 def _reduce(what: Tensor | TensorFrame, tensor: Tensor, view: int) -> _Reduced:
     """Sends `what` into a socket of its own, which is what is pickled.
 
-    The message holds the lease. It is gone with the socket if nobody reads it.
+    The message holds the lease. If nobody reads the message, it is freed with the socket.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     device = tensor.device.name if tensor.device else "cpu"
@@ -276,7 +276,7 @@ reduction.ForkingPickler.register(Tensor, _reduce_tensor)
 reduction.ForkingPickler.register(TensorFrame, _reduce_frame)
 
 
-# ------------------------------------------------------- what multiprocessing does
+# ------------------------------------------------------- hooks of multiprocessing
 
 _dumps: Any = vars(reduction.ForkingPickler)["dumps"].__func__
 _send_bytes: Any = getattr(connection.Connection, "_send_bytes")
@@ -288,7 +288,7 @@ def _dumps_or_undo(cls: Any, obj: Any, protocol: int | None = None) -> Any:
 
 
 def _send_known_bytes(self: Any, buf: Any) -> Any:
-    """All that is sent goes this way: which connection has which message."""
+    """Each send on a connection uses this: it notes which connection has which message."""
     if _unread.unsent:
         _unread.sent(self, bytes(buf))
     return _send_bytes(self, buf)
@@ -307,7 +307,7 @@ class _Pickled:
 def _pickling_first(put: Any) -> Any:
     @functools.wraps(put)
     def method(self: Any, obj: Any, *args: Any, **kwargs: Any) -> Any:
-        # A queue of concurrent.futures tells a future what cannot be pickled.
+        # A queue of concurrent.futures reports to a future what cannot be pickled.
         if type(self) not in (queues.Queue, queues.JoinableQueue):
             return put(self, obj, *args, **kwargs)
         with _undone_by_errors():

@@ -27,24 +27,24 @@ int raise_errno(int err, const char *fmt, ...);
 PyObject *text_of(const char *s);
 
 /*
- * For threads that may not have the GIL: false when the interpreter is about
- * to go, and then Python must not be called any more.
+ * For threads that may not have the GIL: false when the interpreter is about to
+ * end, and then Python must not be called any more.
  */
 bool gil_enter(PyGILState_STATE *state);
 void gil_leave(PyGILState_STATE state);
 /* From then on gil_enter() is false. */
 bool gil_over(void);
 /*
- * Giving the GIL away and taking it back costs as much as what is called where
- * nothing waits; then it is kept, and NULL is returned.
+ * Releasing and taking the GIL costs as much as a call that does not wait. For
+ * such calls the GIL is kept, and NULL is returned.
  */
 PyThreadState *gil_release_unless(bool keep);
 void gil_restore(PyThreadState *saved);
 
 /*
- * What a function of METH_FASTCALL takes: names, of which the first
- * `positional` may come without theirs and the first `required` must come.
- * PyArg_ParseTupleAndKeywords() costs more than what is behind it here.
+ * The arguments of a function of METH_FASTCALL: names. The first `positional`
+ * may be given without their names, and the first `required` must be given.
+ * PyArg_ParseTupleAndKeywords() would cost more than the call itself.
  */
 #define MAX_ARGS 8
 struct signature {
@@ -58,7 +58,9 @@ struct signature {
 };
 
 int signature_init(struct signature *s);
-/* Fills out, borrowed, as long as names; NULL is what was not given. */
+/*
+ * Fills out, which is as long as names, with borrowed values; NULL if an argument was not given.
+ */
 int parse_args(struct signature *s, PyObject *const *args, Py_ssize_t n,
 	       PyObject *kwnames, PyObject *out[]);
 
@@ -75,9 +77,9 @@ int parse_args(struct signature *s, PyObject *const *args, Py_ssize_t n,
 #endif
 
 /*
- * Use: how many calls are inside an object, -1 once it is closed. What close()
- * gives up is not looked at outside of a use, since a call may be without the
- * GIL, or there be none.
+ * Use: the number of calls inside an object, -1 once it is closed. Code outside
+ * of a use must not read the fields that close() clears, because a call may run
+ * without the GIL, or there is none.
  */
 bool use_begin(int *users);		/* false: closed */
 void use_end(int *users);
@@ -100,7 +102,7 @@ int parse_deadline(PyObject *obj, uint64_t *ns);
 uint64_t monotonic_ns(void);	/* CLOCK_MONOTONIC */
 /*
  * Waits for poll()'s events, without the GIL and with Python's signal handlers:
- * 1 when one came, 0 at the deadline (0: never).
+ * 1 after an event, 0 at the deadline (deadline 0: none).
  */
 int wait_fd(int fd, short events, uint64_t deadline_ns);
 
@@ -115,7 +117,7 @@ int parse_fd(PyObject *obj, int *fd, const char *what);
 int parse_address(PyObject *obj, void **address, const char *what);
 /* The caller need not check the type of obj. The text is borrowed from obj. */
 int parse_text(PyObject *obj, const char **text, const char *what);
-/* Counts that C has as unsigned int; NULL leaves *n. */
+/* Converts a count to unsigned int; NULL leaves *n. */
 int parse_count(PyObject *obj, unsigned int *n, const char *what);
 
 /* Classes of dlbuf._types. */
@@ -134,7 +136,7 @@ int parse_layout(struct layout *l, PyObject *shape, PyObject *dtype,
 int parse_dims(PyObject *obj, int64_t *out, const char *what);
 PyObject *tuple_of(const int64_t *values, int n);
 size_t dtype_bytes(DLDataType dtype);
-/* Of a tensor that has been checked, as source_create() does. */
+/* The tensor must have been checked, as source_create() does. */
 int64_t count_of(const DLTensor *dl);
 /*
  * A stride in bytes. With one element or none along it a stride may be anything,
@@ -223,15 +225,15 @@ struct source {
 
 /*
  * New, with one reference; dl's shape and strides are copied, compact ones
- * written where it has none. Every way in comes here, and afterwards the number
- * of elements and that of bytes fit 63 bits (31 where addresses have 32), the
- * bytes lie in the address space, and data is NULL only where there are none.
- * NULL with an exception.
+ * written where it has none. All foreign memory is checked here. Afterwards the
+ * number of elements and the number of bytes fit 63 bits (31 where addresses
+ * have 32), the bytes lie in the address space, and data is NULL only without
+ * elements. NULL with an exception.
  */
 struct source *source_create(const DLTensor *dl, uint64_t flags,
 			     void (*release)(struct source *src));
 void source_unref(struct source *src);
-/* Of the CPU, uninitialised, compact: takes what dl says of shape and dtype. */
+/* New memory of the CPU, uninitialised and compact, with the shape and dtype of dl. */
 struct source *source_memory(const DLTensor *dl, uint64_t flags);
 /*
  * Takes tensor, another producer's; or one of dlbuf and keep, another of dlbuf,
@@ -280,8 +282,9 @@ PyObject *tensor_of_source(struct source *src);
 int tensor_begin(struct tensor *t);
 void tensor_end(struct tensor *t);
 /*
- * A tensor of a frame that was acquired for reading is read-only, although its import may
- * be written, and so is each dl that is made of it. What an acquire of all is.
+ * The access of an acquire without an argument. A tensor of a frame that was acquired for
+ * reading is read-only, although its import may be written, and so is each dl that is
+ * made of it.
  */
 void tensor_inherit(const struct tensor *t, DLManagedTensorVersioned *dl);
 uint32_t tensor_allows(const struct tensor *t, const struct dlbuf_tensor_info *info);
@@ -300,7 +303,7 @@ bool cpu_reaches(DLDeviceType type);
  * work on managed memory, which the GPU and the CPU share.
  */
 int tensor_reach(const struct tensor *t);
-/* Memory that something was copied into: of the device or of ours. */
+/* Whether the memory is a copy, made by the device or by us. */
 bool tensor_is_copy(struct tensor *t);
 /* Each element begins at a byte: its bits fill bytes, or are padded to some. */
 bool tensor_is_whole(const struct tensor *t);
@@ -337,7 +340,7 @@ PyObject *tensors_of_frame(struct device *device,
 /* n new tensors (taken, also when it fails) as a list of Tensors. */
 PyObject *tensor_list(DLManagedTensorVersioned *const dl[], uint32_t n,
 		      struct device *device, PyObject *obj, struct hold *hold);
-/* What `make`, dlbuf._frames.make_frame, makes of a frame: a record. */
+/* The record that `make`, dlbuf._frames.make_frame, makes of a frame. */
 PyObject *frame_record(PyObject *make, const struct dlbuf_frame *frame,
 		       uint32_t view);
 /* The record of a frame that differs from that of last (taken) in sequence and time only. */

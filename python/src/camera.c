@@ -12,7 +12,7 @@
 
 /* The record of a buffer's last frame: its next one differs in sequence and time only. */
 struct known {
-	struct dlbuf_frame frame;	/* what does not change; the rest is 0 */
+	struct dlbuf_frame frame;	/* the constant fields; the rest is 0 */
 	uint32_t view;
 	PyObject *record;
 };
@@ -25,7 +25,7 @@ struct capture_object {
 	struct dlbuf_rect crop;		/* of the picture; width 0: all of it */
 	int closed;			/* atomic */
 	bool newest;			/* older frames are queued again */
-	unsigned long long dropped;	/* of these, how many; atomic */
+	unsigned long long dropped;	/* their number; atomic */
 	struct known known[MAX_KNOWN];	/* by fd; under the object's lock */
 };
 
@@ -144,7 +144,7 @@ static PyObject *capture_new(PyTypeObject *type, PyObject *args,
 			      &opts.exporter) ||
 	    parse_access(access, &any_access))
 		return NULL;
-	/* A frame that no device takes would be lost. */
+	/* If no device accepted the frame, it would be lost. */
 	if (device_obj) {
 		device = device_of(device_obj);
 		if (!device)
@@ -210,7 +210,7 @@ static int wait_for_frame(PyObject *self, uint64_t deadline_ns,
 
 	if (info_of(self, &info))
 		return -1;
-	/* A loop is usually faster than the camera, so the first try would be in vain. */
+	/* A loop is usually faster than the camera, so it waits before the first try. */
 	do {
 		came = wait_fd(info.fd, POLLIN, deadline_ns);
 		if (came < 0)

@@ -7,9 +7,9 @@
 
 PyTypeObject *device_type;
 /*
- * Devices that were asked for by name, which stay: a frame's lease is given
- * back on the library's event thread, which takes the GIL and ends with the
- * last device; closing that one with the GIL would wait for ever.
+ * Devices that were opened by name, which stay open: a frame's lease fires on
+ * the library's event thread, which takes the GIL and ends with the last
+ * device. Closing that device with the GIL would never return.
  */
 static PyObject *by_name;
 static struct device *cpu;
@@ -79,7 +79,7 @@ struct device *device_of(PyObject *obj)
 	found = opened(obj);
 	if (found || PyErr_Occurred())
 		return (struct device *)found;
-	/* Of two threads that get here the first one's stays. */
+	/* If two threads get here, the first one's device stays. */
 	new = PyObject_CallFunctionObjArgs((PyObject *)device_type, obj, NULL);
 	found = new ? PyObject_CallMethod(by_name, "setdefault", "OO", obj,
 					  new) : NULL;
@@ -571,7 +571,7 @@ static PyType_Spec device_spec = {
 	device_slots
 };
 
-/* For good, see by_name. */
+/* Stays open, see by_name. */
 static int open_cpu(void)
 {
 	PyObject *name = PyUnicode_FromString("cpu");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * DLPack's C exchange API (1.3): what a consumer in C takes tensors by without
- * a Python call, and exchange(), which uses it on both sides.
+ * DLPack's C exchange API (1.3), by which a consumer in C takes tensors without
+ * a Python call, and exchange(), which uses the API on both sides.
  */
 #include "_dlbuf.h"
 
@@ -51,9 +51,9 @@ static bool is_ordered(DLDevice device)
 }
 
 /*
- * "No sync" is of streams, which the CPU does not have: its tensors are in
- * order, as those of __dlpack__() are. Those of CUDA are so on the stream that
- * api_stream() names, as if we had worked on them there.
+ * "No sync" is about streams, which the CPU does not have: its tensors are in
+ * order, as those of __dlpack__() are. CUDA's tensors are in order on the
+ * stream that api_stream() names, as if we had worked on them there.
  */
 static int api_from_object(void *obj, DLManagedTensorVersioned **out)
 {
@@ -76,7 +76,7 @@ static int api_to_object(DLManagedTensorVersioned *dl, void **out)
 	return *out ? 0 : -1;
 }
 
-/* There is none that we work on: CUDA's legacy default stream. */
+/* We use no stream of our own: CUDA's legacy default stream. */
 static int api_stream(DLDeviceType device, int32_t id, void **out)
 {
 	(void)device, (void)id;
@@ -129,7 +129,7 @@ static const DLPackExchangeAPI *api_of(PyObject *type)
 	return NULL;
 }
 
-/* Of dlbuf: after its producers, on the stream that the consumer works on. */
+/* A tensor of dlbuf: in order after its producers, on the consumer's stream. */
 static int take_own(struct tensor *t, const DLPackExchangeAPI *to,
 		    DLManagedTensorVersioned **out)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Frames: their tensors, and what Python knows of them. */
+/* Frames: their tensors and their records in Python. */
 #include "_dlbuf.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The module: errors, the way into Python from any thread, arguments. */
+/* The module: errors, calls into Python from any thread, arguments. */
 #include "_dlbuf.h"
 #include "_doc.h"
 
@@ -74,10 +74,10 @@ int raise_errno(int err, const char *fmt, ...)
 /* ---------------------------------------------------------------- GIL */
 
 /*
- * A thread that asks for the GIL of an interpreter that is going ends, or
- * hangs, inside the library. So from atexit on nobody asks any more, and those
- * who have asked before are waited for: what they would have called is lost,
- * the process is about to be, too.
+ * A thread that asks for the GIL while the interpreter ends is ended, or hangs,
+ * inside the library. So from atexit on no thread asks any more, and atexit
+ * waits for the threads that have asked before. Callbacks after that are lost:
+ * the process is about to end.
  */
 static long inside;
 static bool over;
@@ -127,8 +127,9 @@ static PyObject *at_exit(PyObject *module, PyObject *none)
 }
 
 /*
- * In the child of os.fork(): those inside are threads of the parent, but for this
- * one, which leaves below 0. The parent's devices are refused here.
+ * In the child of os.fork(): the threads inside are the parent's, except this
+ * one, which makes the count negative when it leaves. The parent's devices are
+ * refused here.
  */
 static PyObject *after_fork(PyObject *module, PyObject *none)
 {
@@ -525,7 +526,7 @@ int64_t stride_bytes(const DLTensor *dl, int dim)
 
 /* ---------------------------------------------------------------- waiting */
 
-/* Seconds of time.monotonic() as nanoseconds; 0 of the library is never. */
+/* Seconds of time.monotonic() as nanoseconds; for the library 0 means no deadline. */
 int parse_deadline(PyObject *obj, uint64_t *ns)
 {
 	double s;
@@ -657,8 +658,8 @@ static int register_call(PyObject *module, const char *function,
 }
 
 /*
- * Once for the process: what leases and deleters on threads of their own come
- * back to is this interpreter.
+ * Once for the process: leases and deleters on other threads return to this
+ * interpreter.
  */
 static bool loaded;
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * What other libraries take a tensor by: DLPack's Python protocol as the array
- * API standard 2024.12 has it, its exchange API of 1.3, the buffer protocol,
- * NumPy's array interface 3 and CUDA's.
+ * The protocols by which other libraries take a tensor: DLPack's Python
+ * protocol as the array API standard 2024.12 has it, its exchange API of 1.3,
+ * the buffer protocol, NumPy's array interface 3 and CUDA's.
  *
- * Order. These consumers know nothing of acquire and release, so on the CPU,
- * and on CUDA for the stream that they name, what they are given is acquired for
- * them, with all the access that the tensor allows, and released when they
- * delete it. A tensor that the user has acquired is handed out as it is: the
- * user keeps order then.
+ * Order. These consumers do not call acquire and release. So on the CPU, and on
+ * CUDA for the stream that they name, their tensor is acquired for them, with
+ * all the access that the tensor allows, and released when they delete it. A
+ * tensor that the user has acquired is given to them as it is: the user keeps
+ * order then.
  */
 #include "_dlbuf.h"
 
@@ -179,7 +179,7 @@ static DLManagedTensorVersioned *copy_of(DLManagedTensorVersioned *from)
 		ret = source_export(src, &src->dl);
 		source_unref(src);
 	}
-	/* Nobody else has this memory. */
+	/* There is no other user of this memory. */
 	if (ret)
 		ret->flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
 	return ret;
@@ -260,7 +260,7 @@ static void delete_legacy(DLManagedTensor *self)
 	free(l);
 }
 
-/* A capsule that nobody has taken gives the tensor back. */
+/* If no consumer has taken the capsule, its destructor deletes the tensor. */
 static void capsule_end(PyObject *capsule)
 {
 	bool legacy = PyCapsule_IsValid(capsule, "dltensor");
@@ -356,7 +356,7 @@ static int parse_pair(PyObject *obj, const char *what, int pair[2])
 
 /*
  * A copy that the device works on (path bridge or copy) is made by the acquire,
- * on a stream. Who asks for none would get what was there before.
+ * on a stream. A consumer without a stream would get old bytes.
  */
 static int check_unordered(struct tensor *t)
 {
@@ -370,7 +370,7 @@ static int check_unordered(struct tensor *t)
 			   "stream: -1 is none");
 }
 
-/* Refuses what a consumer of that version of DLPack cannot be told. */
+/* Refuses tensors that DLPack of that version cannot describe. */
 static int check_version(const DLManagedTensorVersioned *dl, const int version[2])
 {
 	const int major = version[0], minor = version[1];
@@ -627,8 +627,9 @@ static int get_buffer(struct tensor *t, Py_buffer *view, int flags)
 		return -1;
 	}
 	/*
-	 * Views of memory count as Tensors do. Those of a frame do not: the
-	 * collector ends a view when it clears it, too late for a lease.
+	 * Views of plain memory count as Tensors do. Views of a frame do not:
+	 * the collector ends a view when it clears it, which is too late for a
+	 * lease.
 	 */
 	v->hold = t->src ? t->hold : NULL;
 	if (v->hold)
@@ -678,8 +679,8 @@ static bool is_compact(const DLTensor *dl)
 }
 
 /*
- * What both array interfaces say in the same words. NULL with an exception:
- * AttributeError is how an object says that it has no such thing.
+ * The entries that both array interfaces have. NULL with an exception:
+ * AttributeError if the object has no such interface.
  */
 static PyObject *interface_of(struct tensor *t, bool here)
 {
@@ -716,9 +717,9 @@ static PyObject *interface_of(struct tensor *t, bool here)
 }
 
 /*
- * Neither interface has an end of an access, so there is none: stream waits for
- * the producers, and whoever writes has to bracket it by acquire() and
- * release(). What is copied in is not copied back at once.
+ * Neither interface has an end of an access. So the stream only waits for the
+ * producers, and a writer has to call acquire() and release() around its work.
+ * A copy is not copied back.
  */
 static int order_interface(struct tensor *t, void *stream)
 {

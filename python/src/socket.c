@@ -6,7 +6,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
-/* How a call waits: "a socket's number, whether it may, until when". */
+/* How a call waits: the socket's fd, whether it may wait, and the deadline. */
 struct wait {
 	int sock;
 	int may;
@@ -28,10 +28,10 @@ static int parse_wait(PyObject *args, struct wait *w)
 #define SLICE_NS 20000000
 
 /*
- * After a call: 1 when it is to be made again, 0 when it was done. A socket that
- * is ready may not be what the call waits for, but work that another process has
- * to see complete: so the library waits then, for a moment at a time, and
- * wait_fd() looks at signals in between.
+ * After a call: 1 when it is to be made again, 0 when it was done. The call may
+ * wait not for the socket, but for work that must be complete before the other
+ * process gets the tensor. Then the library waits, for a moment at a time, and
+ * wait_fd() handles signals in between.
  */
 static int again(const struct wait *w, struct dlbuf_socket_opts *opts, int ret,
 		 short events)
@@ -52,7 +52,7 @@ static int again(const struct wait *w, struct dlbuf_socket_opts *opts, int ret,
 			   "the socket was full until the deadline");
 }
 
-/* Tensors that nobody else has, while they are sent. */
+/* New tensors, without another user, while they are sent. */
 struct shares {
 	DLManagedTensorVersioned *dl[DLBUF_MAX_PLANES];
 	int n;

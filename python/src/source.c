@@ -10,7 +10,7 @@
 #define KNOWN_FLAGS (DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_COPIED | \
 		     DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED)
 
-#define ALIGN 256		/* what DLPack says */
+#define ALIGN 256		/* required by DLPack */
 
 struct exported {
 	DLManagedTensorVersioned dl;
@@ -47,7 +47,7 @@ static int check_dtype(DLDataType dtype, uint64_t flags)
 }
 
 /*
- * Validates what a producer says, for every way in; see source_create(). Sets
+ * Validates the description of a producer, of all kinds; see source_create(). Sets
  * *empty where there are no elements.
  */
 static int check(const DLTensor *dl, uint64_t flags, bool *empty)
@@ -262,7 +262,7 @@ void delete_after_error(DLManagedTensorVersioned *dl)
 	PyErr_Restore(a, b, c);
 }
 
-/* Of another producer, whose deleter may need the GIL: NumPy's before 1.24. */
+/* A tensor of another producer: its deleter may need the GIL, as NumPy's before 1.24. */
 static void release_versioned(struct source *src)
 {
 	PyGILState_STATE state;
@@ -273,7 +273,7 @@ static void release_versioned(struct source *src)
 	gil_leave(state);
 }
 
-/* Of dlbuf: it needs none. */
+/* A tensor of dlbuf: its deleter needs no GIL. */
 static void release_pair(struct source *src)
 {
 	delete_versioned(src->u.versioned[0]);
@@ -326,8 +326,9 @@ static void release_owner(struct source *src)
 /* ---------------------------------------------------------------- consumers */
 
 /*
- * What a capsule of that name holds, or NULL. The name is changed: from then on
- * the capsule's destructor leaves the tensor alone, and it is the caller's.
+ * The tensor of a capsule with that name, or NULL. The function changes the
+ * name: from then on the tensor is the caller's, and the capsule's destructor
+ * does not delete it.
  */
 static void *take_capsule(PyObject *capsule, const char *name,
 			  const char *used)
@@ -454,7 +455,7 @@ static int parse_buffer(const Py_buffer *view, DLTensor *dl, int64_t *shape,
 	for (int i = 0; i < view->ndim; i++)
 		empty |= !view->shape[i];
 	for (int i = 0; i < view->ndim; i++) {
-		/* The stride of one element or none means nothing. */
+		/* The stride of a dimension of one element or none has no meaning. */
 		if (!empty && view->shape[i] > 1 &&
 		    view->strides[i] % view->itemsize)
 			return raise_errno(EOPNOTSUPP, "a stride of %zd bytes is "

@@ -129,7 +129,10 @@ static int tensor_clear(PyObject *obj)
 	return 0;
 }
 
-/* Of a cycle: nobody can use it any more, and all that it refers to is whole. */
+/*
+ * The collector has found a cycle: the tensor is unreachable, and all objects that it refers to
+ * are intact.
+ */
 static void tensor_finalize(PyObject *obj)
 {
 	struct tensor *t = (struct tensor *)obj;
@@ -364,7 +367,7 @@ static PyObject *tensor_exit(PyObject *self, PyObject *args)
 
 #define SLICE_NS 20000000
 
-/* Waits a moment at a time, so that signals are looked at in between. */
+/* Waits a moment at a time, so that signals are handled in between. */
 static PyObject *tensor_vpi_send(PyObject *self, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = { "name", "deadline", NULL };
@@ -411,7 +414,7 @@ static int64_t bytes_of(const struct tensor *t)
 	return n / 8 * bits + (n % 8 * bits + 7) / 8;
 }
 
-/* What an attribute is made of, closure tells which. */
+/* The value of an attribute; closure selects it. */
 static PyObject *of_dl(const struct tensor *t, char what)
 {
 	const DLTensor *dl = &t->dl->dl_tensor;
@@ -574,7 +577,7 @@ static PyObject *get_info(PyObject *self, void *closure)
 	}
 }
 
-/* A Device has a name, which tells more of a simulator than its number. */
+/* A Device has a name, which describes a simulator better than its number. */
 static PyObject *where(struct tensor *t)
 {
 	struct dlbuf_tensor_info info = { .size = sizeof(info) };

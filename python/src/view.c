@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Devices whose data is an address; that of others is a handle. */
+/* Devices whose data is an address. On other devices data is a handle. */
 static bool has_addresses(DLDeviceType type)
 {
 	switch (type) {

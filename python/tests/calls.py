@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Counts calls of functions in Python, which are most of what a frame costs there."""
+"""Counts calls of functions in Python, which are most of the cost of a frame there."""
 
 import sys
 

@@ -27,7 +27,7 @@ def capsule_name(capsule):
 
 
 def versioned(capsule):
-    """What is in a capsule of __dlpack__(max_version=(1, 0))."""
+    """The contents of a capsule of __dlpack__(max_version=(1, 0))."""
     pointer = py.PyCapsule_GetPointer(capsule, b"dltensor_versioned")
     return Versioned.from_address(pointer)
 

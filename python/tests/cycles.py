@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reference cycles through leases: for whoever has dma-bufs."""
+"""Reference cycles through leases: for tests that have dma-bufs."""
 
 import gc
 import weakref
@@ -13,12 +13,12 @@ class Loop:
         self.tensors = frame(self.back)
 
     def back(self):
-        # What the collector found is whole when the lease fires.
+        # The objects that the collector found are intact when the lease fires.
         self.fired.append(len(self.tensors))
 
 
 def change(tensors):
-    """What a program does with the tensors of a frame."""
+    """A program's uses of the tensors of a frame."""
     yield lambda: None
     yield lambda: tensors.append(tensors[0].share())
     yield lambda: tensors.append(type(tensors[0]).share(tensors[-1]).share())
@@ -54,7 +54,7 @@ def leases(frame, consumers):
         Loop(frame, fired)
     gc.collect()
     assert fired == [2] * 100
-    # What is alive is not found.
+    # The collector does not find live objects.
     loop = Loop(frame, fired)
     keep = loop.tensors[1]
     del loop

@@ -63,7 +63,7 @@ def blocks() -> Iterator[Block]:
 
 
 def module_of(block: Block) -> str:
-    """A module with the block in a function, whose parameters are what is given."""
+    """A module with the block in a function, whose parameters are the given names."""
     given = block.text if block.word == "given" else ""
     return ("from typing import Any\nimport dlbuf\n"
             f"def block({given}) -> None:\n"
@@ -117,7 +117,7 @@ def items(module: ModuleType) -> Iterator[Item]:
                        inspect.getdoc(value) or "")
 
 
-# Strict, but for what a few lines without their surroundings cannot have.
+# Strict, except for rules that a few lines of code cannot fulfil.
 _PYRIGHT = {"typeCheckingMode": "strict", "extraPaths": [PYTHON]} | dict.fromkeys(
     ("reportMissingImports", "reportMissingModuleSource", "reportUnusedImport",
      "reportUnusedVariable", "reportUnknownVariableType",

@@ -40,14 +40,14 @@ def tensor_at(managed):
 
 
 def given(tensor):
-    """What a consumer in C takes of a Tensor: the struct, to be deleted."""
+    """A Tensor as a consumer in C takes it: the struct, to be deleted."""
     out = ctypes.POINTER(Versioned)()
     assert not API.from_object(tensor, ctypes.byref(out))
     return out
 
 
 def allocated(shape, device=1):
-    """What a consumer in C has allocated: a Tensor, or the words of the refusal."""
+    """The allocation of a consumer in C: a Tensor, or the words of the refusal."""
     dl = DLTensor(ndim=len(shape), code=1, bits=8, lanes=1,
                   shape=(ctypes.c_int64 * len(shape))(*shape))
     dl.device[:] = device, 0
@@ -63,6 +63,6 @@ def allocated(shape, device=1):
 
 
 def exchanged(producer):
-    """A Tensor of what producer has, which is taken."""
+    """A Tensor of the producer's memory, which is taken."""
     producer._handed_out.append(producer)
     return tensor_at(ctypes.addressof(producer.managed))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What a camera on a board needs of the library, for tests/abi/size: a frame on
- * the CPU. And what such a library leaves out says so.
+ * The part of the library that a camera on a board needs, for tests/abi/size: a
+ * frame on the CPU. Functions that such a library leaves out return -ENOSYS.
  */
 #include <errno.h>
 #include <stdio.h>

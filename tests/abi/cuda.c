@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * lib/backends/cuda/abi.h and the functions of api.h against a real cuda.h, and the
- * numbers that the double has besides.
+ * further numbers of the double.
  *
  * With __CUDA_API_VERSION_INTERNAL, cuda.h declares each symbol by its own name
  * and these are compared; without, it maps a plain name to the symbol that has
@@ -18,7 +18,7 @@
 #define SAME(ours, theirs) \
 	_Static_assert(__builtin_types_compatible_p(ours, theirs), \
 		       #ours " is not " #theirs)
-/* Of one size and one class: integers, or pointers. */
+/* Two types of one size and one class: integers, or pointers. */
 #define LIKE(ours, theirs) \
 	_Static_assert(sizeof(ours) == sizeof(theirs) && \
 		       _Alignof(ours) == _Alignof(theirs) && \
@@ -149,7 +149,7 @@ FLAG(MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE);
 FLAG(MEM_ATTACH_GLOBAL);
 FLAG(MEMORYTYPE_HOST);
 FLAG(MEMORYTYPE_DEVICE);
-/* Of a pointer no compiler says before it runs what it is. */
+/* A pointer is not a constant expression, so the streams are compared as integers. */
 #define CUstream uintptr_t
 #define cuda_stream uintptr_t
 NUMBER(CUABI_STREAM_LEGACY, CU_STREAM_LEGACY);
@@ -203,7 +203,7 @@ AT(cuda_semaphore_desc, handle, CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC, handle);
 FIELD(cuda_semaphore_desc, CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC, flags);
 FIELD(cuda_semaphore_desc, CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC, reserved);
 
-/* What dlbuf has no use for is one array in front and one behind the flags. */
+/* Fields that dlbuf does not use are one array before and one after the flags. */
 #define PARAMS(theirs) \
 	STRUCT(cuda_semaphore_params, theirs); \
 	FIELD2(cuda_semaphore_params, value, theirs, params.fence.value); \
@@ -282,14 +282,14 @@ CUDA_FUNCTIONS(X)
 
 #else
 
-/* Where cuda.h of a version has another opinion, and why api.h has its own. */
+/* Differences of a version's cuda.h from api.h, and the reasons. */
 #if CUDA_VERSION < 12000
-/* The first one wants a module parameter of the driver's. */
+/* The first one requires a module parameter of the driver's. */
 #undef cuStreamWaitValue32
 #define cuStreamWaitValue32 cuStreamWaitValue32_v2
 #endif
 #if CUDA_VERSION >= 13000
-/* Both are asked for: what the second does not say on an old driver. */
+/* Both are queried, because an old driver does not have the second. */
 #undef cuDeviceGetUuid
 #endif
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * DLPack's ABI, field by field. Compiled with dlbuf's own header, and with
- * -DOFFICIAL with the official one: what holds for both is the same in both.
- * As C and as C++, for 64 bits and for 32.
+ * -DOFFICIAL with the official one: checks that hold for both prove that both
+ * agree. As C and as C++, for 64 bits and for 32.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -6,7 +6,9 @@
 #include <fastrpc/AEEStdErr.h>
 #include <fastrpc/remote.h>
 
-/* The results of the library and its own names for domains, while these are theirs. */
+/*
+ * FastRPC's values, before dlbuf's abi.h defines the same names.
+ */
 #define CODE(name) THEIRS_##name = (int)(name)
 enum {
 	CODE(AEE_SUCCESS), CODE(AEE_EFAILED), CODE(AEE_ENOMEMORY),

@@ -20,7 +20,7 @@
 #define SAME(ours, theirs) \
 	_Static_assert(__builtin_types_compatible_p(ours, theirs), \
 		       #ours " is not " #theirs)
-/* Of one size and one class: integers, or pointers. */
+/* Two types of one size and one class: integers, or pointers. */
 #define LIKE(ours, theirs) \
 	_Static_assert(sizeof(ours) == sizeof(theirs) && \
 		       _Alignof(ours) == _Alignof(theirs) && \
@@ -71,7 +71,7 @@ FLAG(STREAM_CAPTURE_STATUS_NONE, StreamCaptureStatusNone);
 FLAG(STREAM_CAPTURE_MODE_RELAXED, StreamCaptureModeRelaxed);
 FLAG(EXTERNAL_MEMORY_OPAQUE_FD, ExternalMemoryHandleTypeOpaqueFd);
 FLAG(MEM_ATTACH_GLOBAL, MemAttachGlobal);
-/* Of a pointer no compiler says before it runs what it is. */
+/* A pointer is not a constant expression, so the streams are compared as integers. */
 #define hipStream_t uintptr_t
 #define hip_stream uintptr_t
 FLAG(STREAM_PER_THREAD, StreamPerThread);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Included before the library's own: a C library without what glibc 2.26 or
- * bionic lack, that says it is bionic.
+ * Included before the library's own: hides the functions that glibc 2.26 or
+ * bionic lack, and defines bionic's macro.
  */
 #include <pthread.h>
 #include <stdlib.h>

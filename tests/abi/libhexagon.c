@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * FastRPC's own library on a machine without a DSP: that it has all functions, what dlbuf
- * says then, and those rules of the double that need no session. With
+ * FastRPC's own library on a machine without a DSP: it has all functions, dlbuf's error
+ * is right, and the library has those rules of the double that need no session. With
  * DLBUF_HEXAGON_LIBRARY the same of the double. tests/abi/hexagon builds and runs this.
  */
 #include "ktap.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * AMD's own library where no device is: whether it has the functions that dlbuf
- * requires, and what dlbuf says then. tests/abi/hip builds and runs this.
+ * AMD's own library on a machine without a device: it has the functions that
+ * dlbuf requires, and dlbuf's error is right. tests/abi/hip builds and runs
+ * this.
  */
 #include <dlfcn.h>
 #include <dirent.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * lib/system/uapi.h's copies of the kernel's interfaces against the headers that they
- * are copies of. One of the parts below is defined by who compiles this; a
- * header that is too old for it says so.
+ * are copies of. The compiler's command line defines one of the parts below; a header
+ * that is too old for it causes an #error.
  */
 #include <stddef.h>
 #include <linux/ioctl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* New dma-bufs, for one device and for several. What is refused is in unit/alloc. */
+/* New dma-bufs, for one device and for several. unit/alloc tests the refusals. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 static int64_t shape_1m[] = { 1024, 1024 };
 static const DLTensor layout_1m = LAYOUT8(2, shape_1m);
 
-/* Skips where no exporter is there at all; of several devices each has said why. */
+/* Skips if there is no exporter; with several devices each has given its reason. */
 static void alloc_ok(int ret)
 {
 	if (ret == -ENODEV || ret == -EOPNOTSUPP)
@@ -58,7 +58,7 @@ static void every_layout(void *arg)
 	}
 }
 
-/* What one device writes the other reads. */
+/* Each device reads the bytes that the other writes. */
 static void two_devices(void *arg)
 {
 	struct dlbuf_device *devs[2] = { cts_open(), NULL };
@@ -81,7 +81,7 @@ static void two_devices(void *arg)
 	CHECK(!memcmp(want, got, sizeof(got)));
 	cts_delete(t[0]);
 	cts_delete(t[1]);
-	/* One that wants bytes behind a buffer; the exporters round to pages. */
+	/* A device that requires bytes behind a buffer; the exporters round to pages. */
 	devs[1]->slack = 64;
 	alloc_ok(dlbuf_alloc(devs, 2, &layout_1m, NULL, t));
 	CHECK_OK(dlbuf_tensor_get_info(t[1], &info));
@@ -92,7 +92,7 @@ static void two_devices(void *arg)
 	dlbuf_device_close(devs[1]);
 }
 
-/* What was allocated goes with its tensor: nobody will import it again. */
+/* An allocation is freed with its tensor, because it will not be imported again. */
 static void nothing_stays(void *arg)
 {
 	struct dlbuf_device_stats stats = { .size = sizeof(stats) };
@@ -115,7 +115,7 @@ static void nothing_stays(void *arg)
 	CHECK_EQ(stats.live + stats.idle, 0);
 	CHECK_EQ(stats.idle_bytes, 0);
 	CHECK_EQ(cts_count_fds(), fds);
-	/* Who imports it, too, has an import as any other. */
+	/* Another device imports it like any dma-buf. */
 	alloc_ok(dlbuf_alloc(&dev, 1, &layout, &udmabuf, &t));
 	CHECK_OK(dlbuf_tensor_get_info(t, &info));
 	cts_delete(cts_import(dev, info.fd, 4096));

@@ -60,8 +60,8 @@ static void hit(void *arg)
 }
 
 /*
- * The bound that dlbuf/tensor.h promises. Of acquire and release on the CPU only:
- * elsewhere drivers allocate, too.
+ * The bound that dlbuf/tensor.h promises. Counts acquire and release only on the
+ * CPU, because other drivers allocate, too.
  */
 static void allocations(void *arg)
 {
@@ -314,7 +314,7 @@ static void memory(void *arg)
 	CHECK_EQ(cts_stats(dev).evictions, 5);
 }
 
-/* What idles does not starve the process of fds, by default or when asked to. */
+/* Idle imports do not use up the process's fds, with the default limit and with another one. */
 static void few_fds(void *arg)
 {
 	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = "udmabuf");

@@ -6,13 +6,12 @@
  *	cts --device vulkan:0 [--paths host,copy] [--sync fence,fence] [--computes no]
  *	    [--more 4096] [CASE...]
  *
- * With --paths the device has these paths and no others: each of their cases
- * has to pass. Without it, what the device has not got is skipped. --sync says how
- * the device acquires and releases. Cases leave out what a device cannot do, so without
- * --sync a lost fence could go unseen.
+ * With --paths the device has these paths and no others: each of their cases has to
+ * pass. Without it, cases of paths that the device does not have are skipped. --sync
+ * says how the device acquires and releases. Cases skip features that a device lacks,
+ * so without --sync a lost fence could go unseen.
  *
- * What differs between backends is only how the device itself touches memory:
- * struct access.
+ * Backends differ only in the accesses of the device itself: struct access.
  */
 #ifndef CTS_H
 #define CTS_H
@@ -34,7 +33,7 @@
 #undef BACKEND
 #undef BACKEND_OFF
 
-/* Fails and ends the case, for what the rest of it builds on. */
+/* Fails and ends the case: for conditions that the rest of the case needs. */
 #define FATAL(...)                                                           \
 	do {                                                                 \
 		ktap_check(__FILE__, __LINE__, false, __VA_ARGS__);          \
@@ -49,10 +48,10 @@ const char *cts_name(const char *fmt, ...)
 extern const char *cts_device;
 extern const struct access *cts_access;
 
-/* Bits of enum dlbuf_path: what --paths named, or 0. */
+/* Bits of enum dlbuf_path: those of --paths, or 0. */
 extern uint32_t cts_paths;
 
-/* What --sync named, or 0. */
+/* The kinds that --sync named, or 0. */
 extern enum dlbuf_sync cts_sync_in, cts_sync_out;
 
 /*
@@ -78,8 +77,8 @@ const char *cts_second_device(void);
 struct dlbuf_device *cts_open_second(void);
 
 /*
- * For an exporter that the system lacks. In the lab, which has all of
- * it, the case fails; elsewhere it is skipped.
+ * For an exporter that the system lacks. In the lab, which has all exporters,
+ * the case fails; elsewhere it is skipped.
  */
 #define ABSENT(...)                                                          \
 	do {                                                                 \
@@ -99,7 +98,7 @@ int cts_alloc_read_only(uint64_t bytes);
  */
 void cts_need_any(void);
 
-/* After each case: gives up what cts_alloc() has kept for the device. */
+/* After each case: frees the buffers that cts_alloc() has kept for the device. */
 void cts_tidy(void);
 
 /* Closes fd and gives its number to a new dma-buf. */
@@ -140,7 +139,7 @@ void cts_read(DLManagedTensorVersioned *t, uint64_t offset, void *dst,
 void cts_write(DLManagedTensorVersioned *t, uint64_t offset, const void *src,
 	       size_t bytes);
 
-/* Releases, and waits for the end of the work, by whatever tells of it. */
+/* Releases, and waits for the end of the work by the fd that release gives, if any. */
 void cts_release(DLManagedTensorVersioned *t);
 
 /* Waits until the library's threads have nothing left to do: devices close there. */
@@ -150,12 +149,12 @@ struct dlbuf_device_stats cts_stats(struct dlbuf_device *dev);
 
 /* Open fds of this process, without those that a driver keeps. */
 unsigned int cts_count_fds(void);
-/* The driver opens files when it likes: only dma-bufs, fences and memfds count. */
+/* The driver may open files at any time: only dma-bufs, fences and memfds count. */
 extern bool cts_driver_keeps;
 
 /*
- * Until there are so many: the library's event thread puts its own away when it
- * ends, after its last callback or device.
+ * Waits until this many fds are open: the library's event thread closes its own
+ * when it ends, after its last callback or device.
  */
 void cts_until_fds(unsigned int fds);
 
@@ -165,7 +164,7 @@ void cts_until_fds(unsigned int fds);
  */
 void cts_until_polls(const pid_t *tid, const bool *over);
 
-/* The same, or it sleeps for whatever reason: drivers wait in ways of their own. */
+/* The same, or it sleeps for another reason: drivers wait in their own ways. */
 void cts_until_asleep(const pid_t *tid, const bool *over);
 
 /* Until all threads of the process but this one sleep, or *over, atomic, is set. */
@@ -180,13 +179,13 @@ struct cts_syscall {
 };
 
 /*
- * Runs before() and then traced(), both in a child; records what traced()
- * calls. Returns the number of calls, at most max are stored; -1 when the
+ * Runs before() and then traced(), both in a child; records the system calls of
+ * traced(). Returns the number of calls, at most max are stored; -1 when the
  * system cannot trace.
  */
 int cts_trace(void (*before)(void *), void (*traced)(void *), void *arg,
 	      struct cts_syscall *calls, int max);
-/* traced() makes these six DMA_BUF_IOCTL_SYNC; skips the case where it cannot trace. */
+/* traced() makes these six DMA_BUF_IOCTL_SYNC; skips the case if tracing is impossible. */
 void cts_check_brackets(void (*before)(void *), void (*traced)(void *), void *arg,
 			const uint64_t want[6]);
 
@@ -201,14 +200,14 @@ struct cts_fence {
 /* Whether the kernel has no DMA_BUF_IOCTL_EXPORT_SYNC_FILE. */
 bool cts_no_sync_file(int fd);
 
-/* Skips the case where there is no vgem, or where the kernel makes no sync_files. */
+/* Skips the case if there is no vgem, or if the kernel makes no sync_files. */
 void cts_fence_create(struct cts_fence *f);
 /* Fails, and so runs the case again, if it has signalled by itself. On any thread. */
 void cts_fence_signal(struct cts_fence *f);
 void cts_fence_destroy(struct cts_fence *f);
 #define AUTO_FENCE __attribute__((cleanup(cts_fence_destroy)))
 
-/* Filters the system calls of this process from now on; skips the case where it cannot. */
+/* Filters the system calls of this process from now on; skips the case if that is impossible. */
 struct sock_filter;
 void cts_filter(struct sock_filter *filter, unsigned short n);
 

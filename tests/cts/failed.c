@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Fences that end with an error, and STARTs that are slow or fail, of the lab's module
- * (tests/guest/module): who waits for work that failed is told, whichever way it waits.
+ * (tests/guest/module): every way to wait for failed work reports the error.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -24,7 +24,7 @@
 #include "cts.h"
 #include "lab_module.h"
 
-/* Of a lease: not looked at. */
+/* A lease's result that was not read. */
 #define ANY 1
 
 #define W 64u
@@ -84,7 +84,7 @@ static void start(struct call *c)
 	REQUIRE(!pthread_create(&c->thread, NULL, call_thread, c));
 }
 
-/* It waits now, and nothing but the fence ends that. */
+/* It waits now, and only the fence ends the wait. */
 static void start_and_sleep(struct call *c)
 {
 	start(c);
@@ -126,7 +126,7 @@ static void fire(void *data)
 	__atomic_add_fetch(&s->fired, 1, __ATOMIC_RELEASE);
 }
 
-/* Of many scenes: to open a driver takes long. NULL: each scene has its own. */
+/* One device for many scenes, because opening a driver is slow. NULL: each scene has its own. */
 static struct dlbuf_device *shared;
 
 /* frame_fence: the fence is the frame's own. */
@@ -170,7 +170,7 @@ static void acquired(struct scene *s, uint32_t access)
 	}
 }
 
-/* What was told once is over. */
+/* An error is reported once. */
 static void works_again(struct scene *s, uint32_t access)
 {
 	acquired(s, 0);
@@ -268,7 +268,7 @@ static void put_fence(struct scene *s, const struct way *way,
 		opts->fence = s->fence;
 }
 
-/* The thread waits in the acquire, and the acquire tells. */
+/* The thread waits in the acquire, and the acquire reports the error. */
 static void thread_waits(struct scene *s, struct call *c, int error, int want)
 {
 	start_and_sleep(c);
@@ -278,7 +278,7 @@ static void thread_waits(struct scene *s, struct call *c, int error, int want)
 		CHECK_OK(release_both(s, c->n));
 }
 
-/* The device waits behind the acquire: once the fence has ended the release tells. */
+/* The device waits behind the acquire: once the fence has ended the release reports the error. */
 static void device_waits(struct scene *s, struct call *c, int error, int want)
 {
 	call(c);
@@ -314,14 +314,14 @@ static void one_way(const struct way *way, int error)
 		thread_waits(&s, &c, error, want);
 	}
 	acquired(&s, 0);
-	/* A frame's own fence stays with it; all else is told once. */
+	/* A frame's own fence stays with it; every other error is reported once. */
 	opts.fence = 0;
 	call(&c);
 	if (told(&c, way->where == FRAME ? want : 0) && !c.ret)
 		CHECK_OK(release_both(&s, c.n));
 	if (way->ignored)
 		result = 0;
-	/* Of an access that did not begin there was no work. */
+	/* An access that did not begin has no work. */
 	else if (way->damaged || (way->where != FRAME &&
 				  (way->early || !s.device_waits)))
 		result = ANY;
@@ -378,8 +378,8 @@ static void need_device_that_waits(struct scene *s)
 
 /*
  * Some drivers finish the work before they give a fence: their release waits, and can
- * tell. Else what it returns has the error, if it is a sync_file, and the next call of
- * the tensor tells.
+ * report the error. Otherwise the fence that it returns has the error, if it is a
+ * sync_file, and the next call of the tensor reports it.
  */
 static void after_release(void *arg)
 {
@@ -414,7 +414,7 @@ static void after_release(void *arg)
 	close_scene(&s, -EIO);
 }
 
-/* Work of the application's own, of which only the lease tells. */
+/* Work of the application itself, whose error only the lease reports. */
 static void release_fence(void *arg)
 {
 	for (int early = 0; early < 2; early++) {
@@ -474,7 +474,7 @@ static void output(void *arg)
 	close_scene(&s, ANY);
 }
 
-/* Of several fences in one sync_file the one that failed counts. */
+/* If a sync_file has several fences, the failed one counts. */
 static void merged(void *arg)
 {
 	for (int first = 0; first < 2; first++) {
@@ -499,7 +499,7 @@ static void merged(void *arg)
 	}
 }
 
-/* A producer that is gone: its fences end with an error. */
+/* A producer that has ended: its fences end with an error. */
 static void producer_gone(void *arg)
 {
 	struct scene s;
@@ -534,7 +534,7 @@ struct cancelled {
 	bool ended;
 };
 
-/* The tensor keeps a fence until it tells of it, or is deleted. */
+/* The tensor keeps a fence until it has reported its error, or is deleted. */
 static void pending_on(struct scene *s, int fence)
 {
 	int fd = -1;
@@ -544,7 +544,7 @@ static void pending_on(struct scene *s, int fence)
 	syscall(SYS_close, fd); /* close() is a cancellation point */
 }
 
-/* Known by dlbuf_pending() and by the wait, a fence is told once, or not at all. */
+/* A fence that dlbuf_pending() and the wait both know is reported once, or not at all. */
 static void told_once(void *arg)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, opts, .flags = DLBUF_ACQUIRE_DAMAGED);
@@ -562,7 +562,7 @@ static void told_once(void *arg)
 			CHECK_OK(c.ret);
 			end_fence(&s, -EIO);
 			ret = dlbuf_release(s.t[0], NULL, NULL);
-			/* If the release came first, the next acquire tells. */
+			/* If the release was earlier, the next acquire reports the error. */
 			if (!ret && want)
 				ret = dlbuf_acquire(s.t[0], DLBUF_READ, NULL, NULL);
 			CHECK_EQ(ret, want);
@@ -578,7 +578,7 @@ static void told_once(void *arg)
 	}
 }
 
-/* An error is told while another fence is pending, of which nothing is left. */
+/* An error is reported while another fence is pending, and nothing of that fence is kept. */
 static void other_pending(void *arg)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
@@ -600,7 +600,7 @@ static void other_pending(void *arg)
 	close_scene(&s, ANY);
 }
 
-/* ---- dlbuf_acquire() and dlbuf_acquire_all() agree, whatever is pending or has failed */
+/* ---- dlbuf_acquire() and dlbuf_acquire_all() agree, with all pending and failed fences */
 
 enum { NONE, PENDING, FAILED };
 struct state {
@@ -610,7 +610,9 @@ struct state {
 	bool damaged;
 };
 
-/* Makes the state, asks once, ends what is pending, asks again. n: 0: dlbuf_acquire(). */
+/*
+ * Makes the state, acquires, signals the pending fences, acquires again. n: 0: dlbuf_acquire().
+ */
 static void ask(const struct state *st, unsigned int n, int *first, int *second)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = PAST,
@@ -865,7 +867,7 @@ static void start_again(void *arg)
 	close_start(&s);
 }
 
-/* It is busy for ever: until the deadline, or so many times, and not as fast as can be. */
+/* The exporter stays busy: tries until the deadline, or this many times, with pauses. */
 static void start_again_for_ever(void *arg)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = PAST);
@@ -1105,7 +1107,7 @@ static void unmappable(void *arg)
 	close_start(&s);
 }
 
-/* Its owner takes it away: whoever begins an access is told. */
+/* The owner revokes the memory: every acquire reports it. */
 static void revoked(void *arg)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = PAST);

@@ -156,7 +156,7 @@ static void silent(void *data, enum dlbuf_log_level level, const char *text)
 {
 }
 
-/* Of this thread, or of the library's, which may be none. */
+/* Calls of this thread, or of the library's threads, which may make none. */
 static void every_call(void *others)
 {
 	void (*fault)(unsigned long n) = others ? fault_at_others : fault_at;
@@ -166,7 +166,10 @@ static void every_call(void *others)
 	struct ktap_holdings before, after;
 
 	dlbuf_log_set(silent, NULL, DLBUF_LOG_NONE);
-	/* Once for what drivers keep for ever, and to count. */
+	/*
+	 * Runs once so that drivers allocate the resources that they keep, and to count the
+	 * calls.
+	 */
 	fault(0);
 	REQUIRE_OK(walk(fd));
 	calls = fault_count();
@@ -183,7 +186,9 @@ static void every_call(void *others)
 		failed += ret < 0;
 		if (ret)
 			CHECK(ret < 0 && dlbuf_last_error()[0]);
-		/* A driver's thread gives back later what had work, also after the first walk. */
+		/*
+		 * A driver's thread later frees objects that had work, also after the first walk.
+		 */
 		cts_settle();
 		UNTIL(cts_count_fds() <= fds);
 		fds = cts_count_fds();

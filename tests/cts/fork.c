@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * fork() with real dma-bufs: a child that deletes and closes all that it has
- * inherited takes nothing away from its parent, and works on the same dma-buf
- * with devices of its own. Faults, too: nothing inherited makes a call that
- * could fail.
+ * fork() with real dma-bufs: a child that deletes and closes everything
+ * inherited does not affect its parent, and works on the same dma-buf with
+ * devices of its own. Faults, too: no inherited object makes a call that could
+ * fail.
  */
 #include <errno.h>
 #include <stdlib.h>

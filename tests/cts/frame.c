@@ -195,7 +195,7 @@ static void views(void *arg)
 	CHECK_EQ(t->dl_tensor.shape[1], 20);
 	cts_delete(t);
 
-	/* As a JPEG would come: so many bytes and nothing else. */
+	/* Like a JPEG: a number of bytes and nothing else. */
 	f = nv12(fd, NULL);
 	f.code = DLBUF_FOURCC('M', 'J', 'P', 'G');
 	f.planes[0].bytes = 4711;
@@ -211,7 +211,7 @@ static void views(void *arg)
 	cts_delete(t);
 }
 
-/* The frame's own fence holds up whoever acquires, dlbuf or not. */
+/* Every user waits for the frame's own fence, with dlbuf or without. */
 /* As dlbuf_frame_layouts(), which keeps nothing, says. */
 static void as_layouts(struct dlbuf_device *dev, const struct dlbuf_frame *f, uint32_t view)
 {
@@ -329,14 +329,14 @@ static void fence(void *arg)
 	cts_delete(t[0]);
 	cts_delete(t[1]);
 
-	/* One that has signalled adds nothing; what is no fence is refused. */
+	/* A signalled fence adds nothing; an fd that is no fence is refused. */
 	for (f.fence = -1; f.fence <= 0; f.fence++) {
 		REQUIRE_OK(dlbuf_import_frame(dev, &f, NULL, t, &n));
 		cts_delete(t[0]);
 		cts_delete(t[1]);
 	}
 	f.fence = fd;
-	/* A driver closes what it waited for on a thread of its own. */
+	/* A driver closes the fences of its waits on a thread of its own. */
 	dlbuf_device_close(dev);
 	dev = cts_open();
 	refused(dev, f, -EINVAL);
@@ -431,7 +431,7 @@ static void out(void *arg)
 	CHECK_EQ(c.fired, 1);
 }
 
-/* What is in the dma-buf's fences is in the frame's. */
+/* The frame's fence contains the fences of the dma-buf. */
 static void out_fence(void *arg)
 {
 	int fd AUTO_FD = cts_alloc("udmabuf", OUT_BYTES), status;
@@ -463,7 +463,7 @@ static void out_fence(void *arg)
 	cts_fence_destroy(&v);
 }
 
-/* What is no picture: nothing is kept, and the frame stays as it was. */
+/* Tensors that are no picture are refused: nothing is kept, and the frame is unchanged. */
 static void out_refused(void *arg)
 {
 	int fd AUTO_FD = cts_alloc("udmabuf", OUT_BYTES);
@@ -629,7 +629,7 @@ static void expand(void *arg)
 	CHECK_ERR(dlbuf_frame_expand(&f, 2, &e), -EINVAL);
 }
 
-/* What a consumer cannot have: one sentence each, and *out as it was. */
+/* Frames that a consumer cannot have: an error text each, and *out unchanged. */
 static void expand_refused(void *arg)
 {
 	int fd AUTO_FD = cts_alloc("udmabuf", OUT_BYTES), memfd AUTO_FD = memfd_create("m", 0);

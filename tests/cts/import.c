@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The same bytes on both sides, wherever the buffer comes from. */
+/* The same bytes on both sides, with buffers of every exporter. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static const char *const exporters[] = { "udmabuf", "udmabuf:2M",
 
 #define BYTES (256u << 10)
 
-/* What the kernel's mapping wrote the device reads, and the other way. */
+/* The device reads the bytes that the kernel's mapping wrote, and the other way round. */
 static void same_bytes(void *arg)
 {
 	const char *exporter = arg;
@@ -33,7 +33,10 @@ static void same_bytes(void *arg)
 	cts_peek(fd, 0, got, BYTES);
 	CHECK(!memcmp(want, got, BYTES));
 
-	/* Not a copy: later writes show without another import, and it says so. */
+	/*
+	 * The import is not a copy: later writes are visible without another import, and the path
+	 * is not a copy's.
+	 */
 	cts_pattern(want, BYTES, 3);
 	cts_poke(fd, 0, want, BYTES);
 	cts_read(t, 0, got, BYTES);

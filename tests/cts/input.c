@@ -16,7 +16,7 @@
 
 #define BYTES 8192
 
-/* Fails as told, and leaves fds and the result alone. */
+/* Checks that the call fails as expected, and does not change fds and the result. */
 static void refused(struct dlbuf_device *dev, int fd, const DLTensor *layout, int err)
 {
 	static DLManagedTensorVersioned poison;
@@ -197,7 +197,7 @@ void cts_cases_input(void)
 	ktap_case("input/sync-file", sync_file, NULL);
 	ktap_case("input/layouts", layouts, NULL);
 	ktap_case("input/fences", fences, NULL);
-	/* A simulator has the name that a program waits for, whatever it is. */
+	/* A simulator has any name that a program waits for. */
 	if (!cts_access->second)
 		ktap_case("input/device-names", device_names, NULL);
 }

@@ -25,13 +25,13 @@
 #define BYTES (W * H * 3 / 2)
 #define NFENCES 4
 
-/* ---- what a lease tells */
+/* ---- results of leases */
 
 struct holder {
 	pthread_mutex_t lock;
 	unsigned int fired;
 	pthread_t thread;	/* the last one's */
-	void (*then)(void *);	/* what else the callback does */
+	void (*then)(void *);	/* a further action of the callback */
 	void *arg;
 };
 
@@ -79,8 +79,9 @@ static bool fired_elsewhere(struct holder *h)
 }
 
 /*
- * Once through the event thread: what was ready before this has been told when
- * it returns, so that what has not been told then was not ready.
+ * Waits for one callback on the event thread. Events that were ready before
+ * have run their callbacks when this returns, so an event without a callback
+ * was not ready.
  */
 static void settle(void)
 {
@@ -96,7 +97,7 @@ static void settle(void)
 	CHECK_EQ(fired(&h), 1);
 }
 
-/* An event that has been told is pending still until its callback is back. */
+/* An event is pending until its callback has returned. */
 static void until_pending(unsigned int n)
 {
 	UNTIL(event_pending() == n);
@@ -113,7 +114,7 @@ struct held {
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 };
 
-/* With a lease of its own, for h, or with one of others. */
+/* With a lease of its own, for h, or with the given one. */
 static int import_with(struct held *f, struct holder *h,
 		       struct dlbuf_lease *lease)
 {
@@ -168,8 +169,8 @@ static void delete_planes(struct held *f)
 }
 
 /*
- * An access that ends with this fence, of the device's own kind where it
- * cannot take one: then it is complete.
+ * An access that ends with this fence. If the device cannot take a fence, the
+ * access ends by the device's own means, and is complete.
  */
 static void access_until(struct held *f, DLManagedTensorVersioned *t,
 			 struct cts_fence *fence)
@@ -215,7 +216,7 @@ static void signal_it(struct held *f, struct holder *h, struct cts_fence *fence)
 	cts_fence_signal(fence);
 }
 
-/* Where it is told: at the signal, by the event thread, or by the delete. */
+/* The place where the lease fires: at the signal, on the event thread, or in the deletion. */
 static void fires_once(struct held *f, struct holder *h,
 		       struct cts_fence *fence)
 {
@@ -443,8 +444,8 @@ static void *delete_it(void *arg)
 }
 
 /*
- * The deleter releases work that waits for somebody else: whether it blocks
- * for it or leaves an event behind, the lease is not before that.
+ * The deleter releases work that waits for another device's: whether it blocks
+ * for the work or leaves an event behind, the lease does not fire earlier.
  */
 static void deleted_waiting(void *arg)
 {
@@ -483,7 +484,7 @@ static void drain_here(void *arg)
 	d->ret = dlbuf_device_drain(d->dev, 0);
 }
 
-/* What is left when the device is closed. */
+/* The state when the device is closed. */
 static void dispatch_all(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -496,9 +497,9 @@ static void dispatch_all(int fd)
 }
 
 /*
- * Until the device's leases have fired, those that wait for its work, and not for
- * a tensor that is there. A callback of the library's thread must not ask.
- * by_hand: there is none, and the callbacks run in the calls.
+ * Waits until the device's leases have fired that wait for its work, and not for
+ * a live tensor. A callback of the library's thread must not call this. by_hand:
+ * there is no such thread, and the callbacks run in the calls.
  */
 static void drained(void *by_hand)
 {
@@ -527,7 +528,7 @@ static void drained(void *by_hand)
 	CHECK_OK(dlbuf_device_drain(f.dev, 0));
 	CHECK_EQ(fired(&d.holder), 1);
 	CHECK(!by_hand || fired_here(&d.holder));
-	/* Only where the deletion fires the lease nobody waits for the callback. */
+	/* Only if the deletion fires the lease, no wait for the callback is needed. */
 	if (f.fences)
 		CHECK_EQ(d.ret, -EBUSY);
 	else
@@ -545,7 +546,7 @@ static void drained(void *by_hand)
 	cts_until_fds(f.fds - 4);
 }
 
-/* A stream may wait for what only a dispatch does, so a drain without a limit dispatches. */
+/* A stream may wait for an action of dlbuf_dispatch(), so a drain without a limit dispatches. */
 static void drain_dispatches(void *arg)
 {
 	struct cts_fence fence AUTO_FENCE;
@@ -577,7 +578,7 @@ static void drain_dispatches(void *arg)
 
 /* ---- other ends */
 
-/* Nobody signals; vgem does after 10 s, as a kernel must. */
+/* The test never signals; vgem does after 10 s, as a kernel must. */
 static void expiry(void *arg)
 {
 	struct holder h = HOLDER();
@@ -600,7 +601,7 @@ struct busy {
 	struct cts_fence fence;
 };
 
-/* All that a callback may do; the device is closed by whoever had it last. */
+/* All calls that a callback may make; the last user closes the device. */
 static void do_much(void *arg)
 {
 	struct busy *b = arg;
@@ -800,7 +801,7 @@ static void *release_with_fault(void *arg)
 		CHECK(ret < 0 && dlbuf_last_error()[0]);
 	CHECK_OK(dlbuf_tensor_get_info(r->f.t[0], &info));
 	r->ended = !info.acquired;
-	/* What has failed and ended nonetheless has waited. */
+	/* A release that failed but ended the access has waited for the fence. */
 	if (ret && r->ended)
 		CHECK_OK(dlbuf_fence_wait(r->fence->sync_file, 1));
 	if (r->ended)
@@ -811,7 +812,7 @@ static void *release_with_fault(void *arg)
 
 /*
  * One call of a release with a pending fence fails: of the event, its thread
- * or the dma-buf's ioctl. Whoever waits then, the lease is not early.
+ * or the dma-buf's ioctl. With any way of waiting, the lease is not early.
  */
 static bool failing_event(unsigned long n, unsigned int *waited)
 {

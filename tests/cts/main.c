@@ -72,7 +72,7 @@ int main(int argc, char **argv)
 {
 	size_t n;
 
-	/* What cts.h names comes first; the rest is the harness's. */
+	/* Options that cts.h declares come first; the others are the harness's. */
 	while (argc > 2 && !strncmp(argv[1], "--", 2)) {
 		bool known = true;
 

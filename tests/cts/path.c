@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Paths: each by which the device can import is a device of its own, as far as
- * bytes, copies and order go; and what the device exports.
+ * Paths: each path by which the device can import is tested like a device of
+ * its own, for bytes, copies and order; and the exports of the device.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -59,7 +59,7 @@ static void bytes(void *arg)
 
 	CHECK_EQ(dlbuf_tensor_get_info(t, &info), 0);
 	CHECK_EQ(info.path, *path);
-	/* Acquires refresh it and others may import it: nobody owns it alone. */
+	/* Acquires refresh it and others may import it: it has no single owner. */
 	CHECK(!(t->flags & DLPACK_FLAG_BITMASK_IS_COPIED));
 	CHECK_EQ(t->dl_tensor.byte_offset && t->dl_tensor.device.device_type !=
 		 kDLVulkan, 0);
@@ -70,7 +70,7 @@ static void bytes(void *arg)
 		cts_read(t, 0, got, BYTES);
 		CHECK(!memcmp(want, got, BYTES));
 	}
-	/* What is not written stays, whatever the producer did meanwhile. */
+	/* Bytes that are not written keep the producer's newest value. */
 	cts_pattern(want, BYTES, 9);
 	cts_poke(fd, 0, want, BYTES);
 	cts_pattern(want + 5000, 70000, 10);
@@ -126,8 +126,8 @@ static bool releases_early(const struct dlbuf_device_info *info)
 }
 
 /*
- * A producer that is late: its bytes come after everything was submitted. And what gets a
- * fence after the acquire is not waited for.
+ * A producer that is late: its bytes come after everything was submitted. The device does
+ * not wait for fences that are added after the acquire.
  */
 static void late(void *arg)
 {
@@ -174,8 +174,8 @@ static bool gives_events(const struct dlbuf_device_info *info,
 }
 
 /*
- * Work that the kernel knows no fence of: who acquires the buffer elsewhere
- * waits for it all the same.
+ * Work without a fence of the kernel: an acquire by another device waits for
+ * it, too.
  */
 static void elsewhere(void *arg)
 {
@@ -201,7 +201,7 @@ static void elsewhere(void *arg)
 	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, &after));
 	REQUIRE_OK(cts_access->submit_read(t, 0, sizeof(got), &job));
 	CHECK_OK(dlbuf_release(t, NULL, NULL));
-	/* A reader of what is only read has nothing to wait for. */
+	/* A reader waits for no other reader. */
 	CHECK_OK(dlbuf_acquire(c, DLBUF_READ, NULL, &past));
 	CHECK_OK(dlbuf_release(c, NULL, NULL));
 	CHECK_ERR(dlbuf_acquire(c, DLBUF_WRITE, NULL, &past), -ETIME);
@@ -214,7 +214,7 @@ static void elsewhere(void *arg)
 	cts_delete(t);
 }
 
-/* What the dma-buf has for a reader to wait for: 0 pending, 1 signalled. */
+/* The fences of the dma-buf for a reader: 0 pending, 1 signalled. */
 static int status_of(int fd)
 {
 	int fence = -1, status = -1;
@@ -227,8 +227,8 @@ static int status_of(int fd)
 
 /*
  * Work that is held up, of a device that gives fences: the kernel has one of it
- * before it has begun, and everybody waits for that. What the CPU copies has
- * none: its bracket would wait for what comes after it.
+ * before it has begun, and everybody waits for that. A copy by the CPU adds no
+ * fence: its bracket would wait for later work.
  */
 static void fenced(void *arg)
 {
@@ -332,7 +332,10 @@ static void probe(void *arg)
 	CHECK_ERR(dlbuf_probe(dev, 0, 0, note_path, &p), -EBADF);
 }
 
-/* No copy unless it is allowed, and then it says so; also of one seen before. */
+/*
+ * No copy unless it is allowed, and then the tensor's path shows it; also for a buffer that was
+ * imported before.
+ */
 static void leave(void *arg)
 {
 	DLBUF_OPTS(dlbuf_alloc_opts, heap, .exporter = "heap:system");
@@ -354,7 +357,7 @@ static void leave(void *arg)
 		CHECK_SAYS("MAY_COPY");
 		CHECK_SAYS("no path to this dma-buf");
 		CHECK(!u);
-		/* Whose copy it is, is the acquire's business. */
+		/* The acquire decides whose copy it is. */
 		CHECK_ERR(dlbuf_acquire_fence(t, DLBUF_READ, &fd), -EOPNOTSUPP);
 	}
 }
@@ -399,7 +402,7 @@ static void exported(void *arg)
 		DLTensor none = { .data = &shape, .ndim = 0,
 				  .dtype = { kDLUInt, 8, 1 } };
 
-		/* What cannot allocate cannot export either. */
+		/* A device that cannot allocate cannot export either. */
 		if (!cts_access->wants_memfds)
 			CHECK_ERR(dlbuf_export(dev, &none, NULL, &out), -EOPNOTSUPP);
 		SKIP("%s", dlbuf_last_error());
@@ -436,7 +439,7 @@ static void exported(void *arg)
 	close(out.fd);
 	held = dup(info.fd);
 	cts_delete(t);
-	/* Nobody else can have it imported: it is gone, not idle. */
+	/* No other tensor uses the import, so it is freed and not idle. */
 	CHECK_OK(dlbuf_device_get_stats(dev, &stats));
 	CHECK_EQ(stats.live + stats.idle, 0);
 	/* A process that still has the dma-buf does not see the next owner's bytes. */
@@ -461,7 +464,7 @@ static bool is_open(const struct stat *file)
 	return false;
 }
 
-/* A receiver's fd shows nobody else's memory, however long it keeps it. */
+/* A receiver's fd never shows memory of another owner, also if it is kept for long. */
 static void no_second_owner(void *arg)
 {
 	DLBUF_OPTS(dlbuf_alloc_opts, own, .exporter = "device");
@@ -489,7 +492,7 @@ static void no_second_owner(void *arg)
 		}
 		cts_delete(t);
 	}
-	/* It is nobody's work, so nothing waits for the receiver. */
+	/* Holding the fd is no work, so nothing waits for the receiver. */
 	CHECK_OK(dlbuf_device_drain(dev, 0));
 	close(fd);
 	UNTIL(!is_open(&theirs));

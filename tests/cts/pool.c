@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Pools: how buffers are laid out, that devices know them, what is refused. */
+/* Pools: the layout of their buffers, imports by devices, and refusals. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -46,7 +46,7 @@ static const struct want wants[] = {
 	  1, { 128, 256 }, { 0, 6400 }, { 19200 } },
 	{ DLBUF_CODE_V4L2, CC('R', 'G', 'B', '3'), 100, 50, 4096, 64, 0, 0, 0,
 	  1, { 4096 }, { 0 }, { 204800 } },
-	/* What the producer has decided. */
+	/* Values that the producer has fixed. */
 	{ DLBUF_CODE_V4L2, CC('N', 'V', '1', '2'), 100, 50, 0, 0, 0, 104, 10000,
 	  1, { 104, 104 }, { 0, 5200 }, { 10000 } },
 	{ DLBUF_CODE_V4L2, CC('R', 'G', 'B', 'P'), 100, 50, 64, 64, 0, 0, 0,
@@ -119,7 +119,7 @@ static void before_it_is_made(void *arg)
 	CHECK_EQ(stats.misses, 0);
 	CHECK_EQ(before.pitch[0] % device.pitch_align, 0);
 	CHECK_EQ(before.offset[1] % device.offset_align, 0);
-	/* What a producer makes of that is what the pool is made for. */
+	/* The pool is made for the producer's answer. */
 	opts.pitch = before.pitch[0] * 2;
 	opts.bytes = before.bytes[0] * 2;
 	CHECK_OK(dlbuf_pool_layout(&dev, 1, &opts, &before));
@@ -188,7 +188,7 @@ static void refused(struct dlbuf_device *dev, struct dlbuf_pool_opts opts,
 	DLBUF_INFO(dlbuf_pool_info, info);
 	unsigned int fds = cts_count_fds();
 
-	/* Only what has to do with memory is not the layout's. */
+	/* Only errors about memory do not come from the layout. */
 	if (!opts.exporter && err != -ENOMEM)
 		CHECK_ERR(dlbuf_pool_layout(&dev, 1, &opts, &info), err);
 	CHECK_EQ(info.nplanes, 0);
@@ -260,7 +260,7 @@ static void refusals(void *arg)
 	CHECK_ERR(dlbuf_pool_get_info(NULL, &info), -EINVAL);
 	dlbuf_pool_destroy(pool);
 	dlbuf_pool_destroy(NULL);
-	/* Other drivers' own errors say nothing of fds. */
+	/* Other drivers' own errors do not mention fds. */
 	if (!strcmp(cts_access->backend, "vulkan"))
 		out_of_fds(dev, good);
 	CHECK_ERR(dlbuf_pool_layout(NULL, 1, &good, &info), -EINVAL);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Preparation of frames of dma-bufs: waits, leases, errors, and for devices that compute the
- * values, which are the CPU's. tests/unit/prepare.c has those of the CPU.
+ * Preparation of frames of dma-bufs: waits, leases, errors, and, for devices that compute,
+ * the values, which must be the CPU's. tests/unit/prepare.c has those of the CPU.
  */
 #include <math.h>
 #include <pthread.h>
@@ -80,7 +80,7 @@ static void scene_close(struct scene *s)
 	close(s->out_fd);
 }
 
-/* What the CPU makes of a frame, in plain memory. */
+/* The CPU's result for a frame, in plain memory. */
 static void expected(const struct dlbuf_frame *frame, const struct dlbuf_prepare_opts *opts,
 		     DLTensor layout, void *data, int64_t index)
 {
@@ -100,7 +100,7 @@ static void expected(const struct dlbuf_frame *frame, const struct dlbuf_prepare
 	dlbuf_device_close(cpu);
 }
 
-/* Whether an image of the scene's tensor is what the CPU makes of the frame. */
+/* Whether an image of the scene's tensor equals the CPU's result for the frame. */
 static bool is_prepared(struct scene *s, int64_t index, const struct dlbuf_prepare_opts *opts)
 {
 	static float want[2 * IMAGE], got[2 * IMAGE];
@@ -808,7 +808,7 @@ static void values(void *arg)
 				worst = fmax(worst, fabs(a - b));
 			other += t.type < 2 && fabs(a - b) > 0;
 		}
-		/* Where the sums are near to a half, they round to another integer. */
+		/* Sums near a half round to another integer. */
 		if (!CHECK(!(worst > 0) && other <= 2 + n / 100))
 			ktap_note(NULL, 0, "%s: off by %g, %zu others", t.text, worst, other);
 	}
@@ -884,7 +884,7 @@ static void every_call(void *arg)
 		fault_at(0);
 		CHECK(!ret || (ret < 0 && dlbuf_last_error()[0]));
 		failed += ret < 0;
-		/* Work that runs has fds, and a driver's thread closes its own a little later. */
+		/* Running work holds fds, and a driver's thread closes its own a little later. */
 		CHECK_OK(dlbuf_device_drain(dev, 0));
 		cts_until_idle(&over);
 		cts_settle();
@@ -903,7 +903,7 @@ static void every_call(void *arg)
 
 void cts_cases_prepare(void)
 {
-	/* A machine may lack what the kernel of one is built with. */
+	/* A machine may lack the compiler for a device's kernel. */
 	static const char *const backends[] = {
 		"cpu",
 #ifdef CONFIG_PREPARE_VULKAN

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * To another process and back: what arrives is the same memory, in order, and
- * what was lent is given back whatever becomes of the receiver. And messages
- * that lie about a dma-buf that is real.
+ * To another process and back: the receiver gets the same memory, in order, and
+ * the lease fires however the receiver ends. And messages that lie about a
+ * dma-buf that is real.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -91,7 +91,7 @@ static unsigned int fires(void)
 	return __atomic_load_n(&fired, __ATOMIC_SEQ_CST);
 }
 
-/* The harness ends what waits for too long. */
+/* The harness ends a case that waits for too long. */
 static void until_fired(unsigned int n)
 {
 	while (fires() < n)
@@ -134,7 +134,7 @@ static unsigned int count_buffers(void)
 	return n;
 }
 
-/* One that imports what it is sent. */
+/* A child that imports the tensors that it receives. */
 static struct other run_importer(void (*fn)(const struct other *o, void *arg),
 				 void *arg)
 {
@@ -170,7 +170,7 @@ static void receive_tensors(const struct other *o, void *arg)
 	CHECK_ERR(dlbuf_acquire(t[1], DLBUF_WRITE, NULL, NULL), -EACCES);
 	for (int i = 0; i < 3; i++)
 		cts_delete(t[i]);
-	/* What was read-only is no more than that for who asks for more. */
+	/* A read-only tensor stays read-only if the receiver asks for more. */
 	CHECK_ERR(dlbuf_recv(dev, o->sock, &opts, t, &n, NULL), -EACCES);
 	CHECK_ERR(dlbuf_recv(dev, o->sock, NULL, t, &n, NULL), -EPIPE);
 	dlbuf_device_trim(dev, 0);
@@ -487,7 +487,7 @@ static void hold_for_ever(const struct other *o, void *arg)
 	pause();
 }
 
-/* What a process holds is given back by the kernel when it dies. */
+/* The kernel releases a process's leases when it dies. */
 static void killed(void *arg)
 {
 	struct other o = run_importer(hold_for_ever, NULL);
@@ -571,7 +571,7 @@ static void tensor_lease(void *arg)
 	pair_close(&p);
 }
 
-/* One message after another, of new buffers or of the same: what is left. */
+/* One message after another, of new buffers or of the same: checks for remaining fds. */
 static void what_stays(void *arg)
 {
 	DLBUF_OPTS(dlbuf_import_opts, keep, .flags = DLBUF_IMPORT_KEEP);
@@ -798,7 +798,7 @@ static void lies(void *arg)
 	pair_close(&p);
 }
 
-/* An fd that was opened for reading only is that, whatever the message says. */
+/* An fd that was opened read-only stays read-only, with every access in the message. */
 static void read_only(void *arg)
 {
 	struct pair p = pair_open(SOCK_SEQPACKET);

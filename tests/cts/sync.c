@@ -164,7 +164,7 @@ static void cancelled(void *arg)
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the thread's stack, drivers theirs");
 	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, c.socks));
 	c.no_sync_file = cts_no_sync_file(c.fd);
-	/* Drivers keep what they open for the first device. */
+	/* Drivers keep the files open that they open for the first device. */
 	dlbuf_device_close(cts_open());
 	fds = cts_count_fds();
 	REQUIRE(!pthread_create(&thread, NULL, goes_on, &c));
@@ -229,7 +229,7 @@ static void bracket(void *arg)
 
 struct fence_state {
 	uint32_t fence;		/* the fence on the buffer: read or write */
-	uint32_t access;	/* what is acquired */
+	uint32_t access;	/* the access of the acquire */
 	bool waits;		/* before the signal */
 };
 
@@ -383,7 +383,7 @@ static void merge(void *arg)
 	CHECK_OK(dlbuf_fence_status(both_fd, &status));
 	CHECK_EQ(status, 1);
 	CHECK(polls(one, POLLIN));
-	/* What is no sync_file is said to be none, on either side. */
+	/* A file that is no sync_file is refused, on either side. */
 	none = -7;
 	CHECK_ERR(dlbuf_fence_merge(fd, a.sync_file, &none), -EINVAL);
 	CHECK_ERR(dlbuf_fence_merge(a.sync_file, fd, &none), -EINVAL);
@@ -400,7 +400,7 @@ static void merge(void *arg)
 	CHECK_EQ(status, 1);
 }
 
-/* Another process signals when this thread sleeps, for which that process has fds. */
+/* Another process, which has fds for that, signals when this thread sleeps. */
 static pid_t signal_later(struct cts_fence *a, struct cts_fence *b)
 {
 	const pid_t waiter = gettid();
@@ -510,7 +510,7 @@ static void explicit_fence(void *arg)
 	cts_fence_destroy(&f);
 }
 
-/* vgem lets go of a fence after 10 s: a producer that was abandoned. */
+/* vgem signals a fence after 10 s: an abandoned producer. */
 static void expiry(void *arg)
 {
 	struct cts_fence f;
@@ -558,7 +558,7 @@ static void on_signal(int sig)
 	__atomic_add_fetch(&signals, 1, __ATOMIC_RELEASE);
 }
 
-/* Without a deadline it waits for the producer, whatever signals come. */
+/* Without a deadline it waits for the producer, also if signals arrive. */
 static void waits(void *arg)
 {
 	struct sigaction sa = { .sa_handler = on_signal }; /* no SA_RESTART */
@@ -614,7 +614,7 @@ static void device_waits(void *arg)
 	CHECK_OK(dlbuf_fence_import(fd, DLBUF_WRITE, f.sync_file));
 	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, NULL));
 	REQUIRE(!cts_access->submit_read(t, 0, sizeof(got), &job));
-	/* Nobody has waited so far; the work must be waiting too. */
+	/* No call has waited so far; the work must be waiting too. */
 	CHECK(!cts_access->job_done(job));
 	CHECK(!polls(f.sync_file, POLLIN));
 	cts_poke_raw(fd, 0, &new, sizeof(new));
@@ -649,7 +649,7 @@ static void hide_ioctls(void)
 	cts_filter(filter, sizeof(filter) / sizeof(filter[0]));
 }
 
-/* What is missing is said in a sentence, and does not stop an access. */
+/* A missing capability has an error text, and does not prevent an access. */
 static void works_without(struct dlbuf_device *dev, DLManagedTensorVersioned *t,
 			  int fd)
 {
@@ -683,7 +683,7 @@ static void idle_without_ioctls(void *arg)
 	works_without(dev, t, fd);
 }
 
-/* Whoever has to wait polls the dma-buf, and never longer than was asked. */
+/* A thread that has to wait polls the dma-buf, and never longer than the timeout. */
 static void pending_without_ioctls(void *arg)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
@@ -731,7 +731,7 @@ static void pending_without_ioctls(void *arg)
 
 /* ---- release */
 
-/* What a release leaves on the dma-buf is what it says. */
+/* The dma-buf has the kind of fence that dlbuf_device_info.release promises. */
 static void fence_out(void *arg)
 {
 	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), fence = -2;
@@ -751,7 +751,7 @@ static void fence_out(void *arg)
 		close(fence);
 }
 
-/* A fence that the caller made goes on the dma-buf and holds others up. */
+/* A fence of the caller's is put on the dma-buf, and others wait for it. */
 static void release_fence(void *arg)
 {
 	struct cts_fence f;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Sharing, deleting, and what outlives what. */
+/* Sharing, deleting, and lifetimes. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -338,7 +338,7 @@ static void deleter(void *arg)
 	DLManagedTensorVersioned *t;
 	unsigned int fds = cts_count_fds();
 
-	/* Once, so that what a driver keeps for ever is there already. */
+	/* Runs once, so that the driver has allocated the resources that it keeps. */
 	cts_delete(cts_import(dev, fd, BYTES));
 	dlbuf_device_trim(dev, 0);
 	CHECK_EQ(cts_count_fds(), fds);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Frames that are not linear. No driver of the lab has a tiling of its own, so
- * that linear frames are sent the way of tiled ones (detile_linear): as images
+ * Frames that are not linear. No driver of the lab has a tiling of its own. So
+ * linear frames take the code path of tiled ones (detile_linear): as images
  * with the modifier LINEAR, whose pitch and offset the driver has to follow.
  */
 #include <poll.h>
@@ -141,7 +141,7 @@ static void copies_of(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 
 /* ---- pixels */
 
-/* All values of a tensor, in order, without what lies between them. */
+/* All values of a tensor, in order, without the bytes between them. */
 static unsigned char *values_of(DLManagedTensorVersioned *t, size_t *bytes)
 {
 	const DLTensor *dl = &t->dl_tensor;
@@ -236,7 +236,7 @@ static void pixels(void *arg)
 	fd = buffer(kind->code);
 	f = frame_of(kind->code, W, H, &fd, 1);
 	compare(dev, &f, kind->view);
-	/* Another size, and what is to be seen of it. */
+	/* Another size, and its visible part. */
 	f = frame_of(kind->code, 70, 50, &fd, 1);
 	compare(dev, &f, kind->view);
 	f.crop = (struct dlbuf_rect){ 2, 4, 32, 24 };
@@ -286,7 +286,7 @@ static void stacked(void *arg)
 	cts_delete(t[0]);
 }
 
-/* A copy is the caller's own: what is written to it stays there. */
+/* A copy is the caller's own: writes to it do not reach the frame. */
 static void written(void *arg)
 {
 	struct dlbuf_device *dev AUTO_DEV = cts_open();
@@ -371,7 +371,7 @@ static void refusals(void *arg)
 	};
 	uint32_t n = 0;
 
-	/* Nobody allowed a copy, which no device could make. */
+	/* The caller allowed no copy, and no device could make one. */
 	f.modifier = NOBODYS;
 	CHECK_ERR(dlbuf_import_frame(dev, &f, NULL, t, &n), -EOPNOTSUPP);
 	CHECK_SAYS("0x7f00000000000001");
@@ -399,7 +399,7 @@ static void refusals(void *arg)
 	bad[2].width = 0;
 	bad[3].planes[1].pitch = -f.planes[1].pitch;
 	bad[4].planes[1].offset = BYTES;
-	bad[5].height = 4096; /* where it ends, the driver says */
+	bad[5].height = 4096; /* the driver computes its end */
 	bad[6].crop = (struct dlbuf_rect){ 0, 0, W + 2, H };
 	bad[7].planes[1].fd = pipes[0];
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
@@ -432,7 +432,7 @@ static int note_modifier(const struct dlbuf_device_format *f, void *data)
 	return 0;
 }
 
-/* The list has what is imported, and nothing else. */
+/* The list has exactly the modifiers that are imported. */
 static void modifiers(void *arg)
 {
 	static const uint64_t all[] = { DLBUF_MOD_LINEAR, X_TILED,
@@ -453,7 +453,7 @@ static void modifiers(void *arg)
 		for (size_t j = 0; j < m.n; j++)
 			has |= m.list[j] == all[i];
 		ret = dlbuf_import_frame(dev, &f, &copy_opts, t, &nt);
-		/* A driver that lists it may want other memory. */
+		/* A driver that lists it may need other memory. */
 		CHECK(!ret ? has : all[i] != DLBUF_MOD_LINEAR);
 		while (!ret && nt)
 			cts_delete(t[--nt]);
@@ -461,10 +461,11 @@ static void modifiers(void *arg)
 }
 
 /*
- * Pitches and offsets that a driver may not have are taken or refused; also by NVK, which
- * ends the process for a pitch and ignores all offsets, and by ANV, which is out of memory.
- * Compressed frames have more planes in memory, all of which the driver gets. It takes one of
- * these layouts if there are two, and none of a frame that lacks one.
+ * Pitches and offsets that a driver may not support are accepted or refused, without an end
+ * of the process; also with NVK, which would end the process for a wrong pitch and ignores
+ * all offsets, and with ANV, which returns "out of memory". Compressed frames have more
+ * planes in memory, all of which the driver gets. It takes one of these layouts if there are
+ * two, and none of a frame that lacks one.
  */
 static void layouts(void *arg)
 {
@@ -508,7 +509,10 @@ static void layouts(void *arg)
 			CHECK_EQ(ret, -EOPNOTSUPP);
 		while (!ret && nt)
 			cts_delete(t[--nt]);
-		/* The option is named where it helps. A driver may refuse a pitch only in the copy. */
+		/*
+		 * The error names the option if it helps. A driver may refuse a pitch only in the
+		 * copy.
+		 */
 		if (f.modifier != DLBUF_MOD_LINEAR && ret != -ERANGE) {
 			CHECK_ERR(dlbuf_import_frame(dev, &f, NULL, t, &nt), -EOPNOTSUPP);
 			if (!ret)
@@ -616,7 +620,7 @@ static bool fires(struct counter *c)
 	return __atomic_load_n(&c->fired, __ATOMIC_ACQUIRE);
 }
 
-/* When the copy is complete, and not when its tensors are gone. */
+/* The lease fires when the copy is complete, and not when its tensors are deleted. */
 static void lease(void *arg)
 {
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Several tensors in one call: the brackets that the kernel sees, all or nothing,
- * and the ends, whichever comes last. And what to poll before an acquire.
+ * and the ends in any order. And the fds to poll before an acquire.
  */
 #include <poll.h>
 #include <string.h>
@@ -67,7 +67,7 @@ static void all_acquired(const struct frame *f, uint32_t access)
 	}
 }
 
-/* Each plane reads and writes what is its own. */
+/* Each plane reads and writes only its own bytes. */
 static void accesses(void *arg)
 {
 	unsigned char want[BYTES], got[BYTES];
@@ -130,7 +130,7 @@ static void parts(void *arg)
 	close_frame(&f);
 }
 
-/* What cannot be had at once leaves nothing acquired. */
+/* If not all can be acquired, none is. */
 static void nothing(void *arg)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
@@ -264,7 +264,7 @@ static void unfenced(void *arg)
 	close(fd);
 }
 
-/* How the import of the work goes, and who reads. */
+/* The way in which the import of the work ends, and the reader. */
 static const struct way {
 	const char *name, *reader;
 	uint32_t flags;		/* of the device */
@@ -325,7 +325,7 @@ static void unfenced_gone(void *arg)
 	CHECK_ERR(dlbuf_fence_wait(later, 1), -ETIME);
 	if (!way->close) {
 		CHECK_ERR(dlbuf_device_drain(devs[0], 1), -ETIME);
-		/* Whoever imports the dma-buf now gets another import. */
+		/* A new import of the dma-buf misses the cache. */
 		misses = cts_stats(devs[0]).misses;
 		REQUIRE_OK(dlbuf_import(devs[0], fd, &bytes, &may_copy, &t[0]));
 		CHECK_EQ(cts_stats(devs[0]).misses, misses + 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Which system calls a function makes: ptrace of a child that runs it. */
+/* Lists the system calls of a function, by ptrace of a child that runs it. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 #include "cts.h"
 
-/* The mark before and after what is recorded: a call nobody makes in between. */
+/* The mark before and after the recorded calls: a call that is not made in between. */
 #define MARK SYS_getppid
 
 static int record(pid_t pid, struct cts_syscall *calls, int max)

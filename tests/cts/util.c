@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the cases share: devices, buffers, patterns, fences. */
+/* Shared by the cases: devices, buffers, patterns, fences. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +39,10 @@ const char *cts_name(const char *fmt, ...)
 bool cts_driver_keeps;
 uint32_t cts_more;
 
-/* What the driver keeps open: what is open after a device more than before it. */
+/*
+ * The fds that the driver keeps open: those that are open after a device in addition to those
+ * before it.
+ */
 static unsigned int driver_fds;
 
 static void count_driver_fds(void)
@@ -151,7 +154,7 @@ static int look_for_shared(const struct dlbuf_path_info *info, void *data)
 	return 0;
 }
 
-/* Whether the device shares it, and if not what it says. */
+/* Whether the device shares it, or else the device's error. */
 static bool takes(int fd, struct shared *s)
 {
 	struct dlbuf_device *dev = cts_open();
@@ -350,7 +353,7 @@ void cts_layout(unsigned int ndim, unsigned int form, DLTensor *l,
 		unsigned int i = form == 3 ? k : ndim - 1 - k;
 
 		strides[i] = form == 1 ? 2 * step : form == 2 ? -step : step;
-		/* A step that nobody takes may be any. */
+		/* The stride of a dimension of one element may be any. */
 		if (form && dims[i] == 1)
 			strides[i] = i % 2 ? INT64_MIN : INT64_MAX;
 		step *= dims[i];
@@ -533,7 +536,7 @@ void cts_fence_signal(struct cts_fence *f)
 void cts_fence_destroy(struct cts_fence *f)
 {
 	close(f->sync_file);
-	close(f->drm); /* signals what is left */
+	close(f->drm); /* signals the pending fences */
 }
 
 void cts_filter(struct sock_filter *filter, unsigned short n)

@@ -30,7 +30,7 @@ static int import(struct dlbuf_device *dev, int path, int *fd, DLManagedTensorVe
 	return dlbuf_import(dev, *fd, &layout, &opts, t);
 }
 
-/* A failure of dlbuf's is told by an errno that the headers list, and a sentence. */
+/* A failure of dlbuf has an errno that the headers list, and an error text. */
 static int said(int path, int ret)
 {
 	if (!ret)
@@ -41,7 +41,7 @@ static int said(int path, int ret)
 	return ret;
 }
 
-/* Reads what is imported. The read itself is an application's, which knows its driver's errors. */
+/* Reads the import. The read itself is an application's, which knows its driver's errors. */
 static int use(int path, DLManagedTensorVersioned *t)
 {
 	static unsigned char got[BYTES];
@@ -54,7 +54,10 @@ static int use(int path, DLManagedTensorVersioned *t)
 	return ret ? ret : end;
 }
 
-/* Each path is tried with the word, then without it: what had worked works, nothing is left. */
+/*
+ * Each path is tried with the word, then without it: paths that had worked work again, and
+ * nothing is left.
+ */
 static void tried(void *arg)
 {
 	char *word = arg;

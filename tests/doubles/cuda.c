@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* See cuda.h: devices, contexts, what all calls begin with, and the controls. */
+/* See cuda.h: devices, contexts, the common beginning of all calls, and the controls. */
 #include <errno.h>
 #include <stdio.h>
 #include <signal.h>
@@ -17,7 +17,7 @@ const char driver_name[] = "cuda";
 static struct context *primaries[2];
 static unsigned int resets;
 
-/* What belongs to a thread, until a reset. */
+/* The state of a thread, until a reset. */
 static __thread struct {
 	unsigned int resets;
 	unsigned int id;
@@ -66,7 +66,7 @@ static int needs_own(unsigned int needs)
 
 /* ---------------------------------------------------------------- objects */
 
-/* The last first: what is mapped goes before what it is mapped of. */
+/* The last first: a mapping is freed before its memory. */
 static void (*const destroy[FAKE_KINDS])(struct object *o) = {
 	[FAKE_DEVICE_MEMORY] = range_free,
 	[FAKE_HOST_MEMORY] = range_free,
@@ -250,7 +250,7 @@ cuda_result cuDeviceGetName(char *name, int size, cuda_device dev)
 GETS_UUID(cuDeviceGetUuid)
 GETS_UUID(cuDeviceGetUuid_v2)
 
-/* -1 where there is no such attribute. */
+/* -1 if there is no such attribute. */
 static int attribute_of(const struct fake_device *d, int attribute)
 {
 	switch (attribute) {

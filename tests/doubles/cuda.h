@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A double of libcuda.so.1 over the host's memory: a driver for machines
- * without one, which keeps to what cuda.h says and keeps accounts of who does
- * not. It returns the documented error, counts the call in wrong, and says on
- * stderr what was against the rules.
+ * without one, which follows cuda.h and records calls that do not. It returns
+ * the documented error, counts the call in wrong, and prints the broken rule on
+ * stderr.
  *
  * Device memory lies at addresses that the CPU cannot touch. Streams run, each
  * on a thread of its own, in the order that CUDA promises and in no other.
- * Memory is registered if the kernel could pin it. An fd that an import was
- * given is the double's from then on, but for a dma-buf's.
+ * Memory is registered if the kernel could pin it. An fd that is passed to an
+ * import is the double's from then on, except a dma-buf's.
  *
- * cuMemFree(), cuMemFreeHost() and cuMemHostUnregister() wait for all that the
- * context's streams were given, and every other call waits meanwhile. (Driver 580 on an
- * H200 was seen to wait in these three, and not in cuEventDestroy() or cuStreamDestroy().
- * After a loss it waits in none, and calls no function that has not begun: tests/gpu/lost.)
+ * cuMemFree(), cuMemFreeHost() and cuMemHostUnregister() wait for all work of the context's
+ * streams, and every other call waits meanwhile. (Driver 580 on an H200 was seen to wait in
+ * these three, and not in cuEventDestroy() or cuStreamDestroy(). After a loss it waits in
+ * none, and calls no function that has not begun: tests/gpu/lost.)
  *
  * A freeing call that is made to fail, or that comes after the context is
  * lost, has freed nonetheless, as the error is an earlier call's; so has
@@ -85,7 +85,7 @@ enum fake_kind {
 	FAKE_KINDS
 };
 
-/* What goes wrong with a dma-buf that was imported. */
+/* The fault of an imported dma-buf. */
 enum fake_fault {
 	FAKE_NO_FAULT,
 	FAKE_PAGE7,		/* page 7 is another one */
@@ -106,7 +106,7 @@ struct fake_device {
 	bool wrong_pages;	/* ... and reads others behind the first ones */
 	bool no_register;
 	bool alias;		/* registered memory has another address there */
-	bool no_read_only;	/* does not register what may not be written */
+	bool no_read_only;	/* does not register memory that may not be written */
 	bool no_timeline;
 	bool no_export;		/* of device memory */
 	bool host_export;	/* of cuMemHostAlloc() */
@@ -119,7 +119,7 @@ struct fake_device {
 
 struct fake_cuda {
 	DRIVER;
-	/* What it is to be; what is about devices, before cuInit(). */
+	/* The machine to be; fields about devices must be set before cuInit(). */
 	int version;
 	cuda_result init;		/* of cuInit() */
 	unsigned int ndevices;
@@ -127,10 +127,10 @@ struct fake_cuda {
 	cuda_result dmabuf_result;	/* where there is no dmabuf_in */
 	bool privileged;		/* may register IOMEMORY */
 	enum fake_fault fault;
-	bool memfd_exports;		/* memfds stand for dma-bufs, both ways */
+	bool memfd_exports;		/* memfds replace dma-bufs, in both directions */
 	size_t piece;			/* memory is mapped in such pieces */
 	bool keeps_blocks;		/* small memory goes back to its block, not to the kernel */
-	cuda_result stream_gone;	/* what calls with a destroyed stream return, if not 0 */
+	cuda_result stream_gone;	/* the result of calls with a destroyed stream, if not 0 */
 	unsigned int pageable_copies;	/* that it saw */
 	void (*preset)(const char *words);
 };
@@ -169,7 +169,7 @@ typedef struct fake_cuda *(*fake_cuda_fn)(bool reset);
 	  (cuda_stream stream, void **graph))				\
 	X(GraphDestroy, cuGraphDestroy, (void *graph))
 
-/* What an fd of a timeline semaphore has at its beginning. */
+/* The first bytes of an fd of a timeline semaphore. */
 struct fake_timeline {
 	_Atomic(uint64_t) value;
 	uint64_t reserved;

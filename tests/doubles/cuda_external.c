@@ -59,7 +59,7 @@ static cuda_result check_memory(const struct cuda_memory_desc *desc)
 	} else {
 		if (desc->flags & ~(unsigned int)CUABI_EXTERNAL_MEMORY_DEDICATED)
 			return refuse(CUABI_INVALID_VALUE, "flags");
-		/* Seen with driver 580: it closes what is not its own. */
+		/* Seen with driver 580: it closes an fd that is not its own. */
 		if (!is_memfd(fd)) {
 			close(fd);
 			return CUABI_UNKNOWN;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* See cuda.h: memory of the device, of the host, and who may touch it. */
+/* See cuda.h: memory of the device, of the host, and access to it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #define BLOCK_BYTES ((size_t)2 << 20)
 #define ALLOC_ALIGN 512
 
-/* What small allocations share, as the driver's do: a memfd and addresses. */
+/* The block that small allocations share, as in the driver: a memfd and addresses. */
 struct block {
 	struct block *next;
 	struct context *ctx;
@@ -80,7 +80,7 @@ static void block_put(struct block *b)
 	if (--b->users)
 		return;
 	b->used = 0;
-	/* Nobody can have the memory of other blocks, and each block has an fd. */
+	/* No other process has memory of other blocks, and a kept block holds an fd. */
 	if (fake.keeps_blocks && b->shared && b->exported)
 		return;
 	while (*link != b)
@@ -164,7 +164,7 @@ static struct block *block_get(struct context *ctx, size_t bytes)
 {
 	struct block *b = blocks;
 
-	/* A memfd that stands for a dma-buf begins and ends where that would. */
+	/* A memfd in place of a dma-buf has the dma-buf's begin and end. */
 	if (fake.memfd_exports && !fake.keeps_blocks && !(bytes % page_bytes()))
 		b = block_make(ctx, bytes, false);
 	else if (bytes >= BLOCK_BYTES + fake.keeps_blocks)
@@ -249,7 +249,7 @@ cuda_result cuMemGetAddressRange_v2(cuda_pointer *base, size_t *bytes,
 	r = range_of_device(p);
 	if (!r)
 		return end(CUABI_NOT_FOUND);
-	/* Of what cuMemMap() has mapped, the piece around p. */
+	/* The piece around p that cuMemMap() has mapped. */
 	size = fake.piece ? fake.piece : r->bytes;
 	if (base)
 		*base = p - (p - r->address) % size;
@@ -299,7 +299,7 @@ cuda_result cuMemFreeHost(void *p)
 	return end(result);
 }
 
-/* What the kernel says of a range of addresses. */
+/* The kernel's entry for a range of addresses. */
 struct mapping {
 	ino_t inode;	/* of its first file, 0 where it is of none */
 	bool readable, writable; /* all of it */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of the double share; see cuda.h. */
+/* Shared by the files of the double; see cuda.h. */
 #ifndef FAKE_CUDA_OBJECTS_H
 #define FAKE_CUDA_OBJECTS_H
 
@@ -9,7 +9,7 @@
 #include "cuda.h"
 #include "common/calls.h"
 
-/* The compiler compares the definitions with what dlbuf will call. */
+/* The compiler compares the definitions with dlbuf's declarations. */
 #define X(name, symbol, needed, params) EXPORT cuda_result symbol params;
 CUDA_FUNCTIONS(X)
 #undef X
@@ -36,8 +36,8 @@ struct range {
 	size_t bytes;
 	uint8_t *host;		/* where the double finds it */
 	void *pointer;		/* where the CPU does, or NULL */
-	struct block *block;	/* what it is a part of */
-	struct external *external; /* what it maps */
+	struct block *block;	/* the block of which this is a part */
+	struct external *external; /* the import that it maps */
 	size_t reserved;	/* bytes of addresses at address */
 	int fd;			/* of host memory */
 	ino_t inode;		/* of what was registered */
@@ -87,13 +87,13 @@ unsigned int this_thread(void);
 int *capture_mode(void);
 /* Whether a stream's capture forbids a call, which ends the capture. */
 bool capture_forbids(void);
-/* Ends all captures of whatever mode, if there are any. */
+/* Ends all captures of any mode, if there are any. */
 bool captures_end(void);
 
 /* ---------------------------------------------------------------- objects */
 
 /* The current context or NULL. */
-/* The context that has what is made now; and what is current, which may be a green one. */
+/* The context that owns new objects; and the current context, which may be a green one. */
 struct context *current(void);
 struct context *top(void);
 /* For an API without contexts: the primary one of the device. Needs the lock. */
@@ -112,7 +112,7 @@ void range_free(struct object *o);
 cuda_pointer block_around(cuda_pointer p, size_t *bytes);
 /* Frees the blocks that nothing is in. */
 void blocks_drop(void);
-/* What the CPU sees of it is still there, and still the same file. */
+/* Whether the CPU's mapping still exists and is the same file. */
 bool range_is_mapped(const struct object *o);
 
 /*

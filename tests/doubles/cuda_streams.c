@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* See cuda.h: streams, what is in them, events, captures. */
+/* See cuda.h: streams, their work, events, captures. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,7 +105,7 @@ void queue_free(struct object *o)
 	unmake(o);
 }
 
-/* The one that a thread has for itself. */
+/* The default stream of a thread. */
 static struct cuda_queue *per_thread(struct context *ctx)
 {
 	static struct cuda_queue *known[64];
@@ -180,7 +180,7 @@ cuda_result cuStreamGetCtx(cuda_stream stream, cuda_context *ctx)
 	struct cuda_queue *s;
 
 	BEGIN(NEEDS_INIT | NEEDS_DEVICE)
-	/* What the driver says of a context that was destroyed, too. */
+	/* The driver returns this for a context that was destroyed, too. */
 	if (was(stream, FAKE_STREAM))
 		return end(CUABI_CONTEXT_IS_DESTROYED);
 	result = stream_of(stream, &s);
@@ -331,7 +331,10 @@ cuda_result cuStreamQuery(cuda_stream stream)
 cuda_result cuCtxSynchronize(void)
 {
 	BEGIN(NEEDS_ALL | UNSAFE)
-	/* Whatever the modes: the context has a stream that captures. Nobody can know before. */
+	/*
+	 * In all modes: the context has a stream that captures. The caller cannot know that
+	 * before.
+	 */
 	for (size_t i = 0; i < ARRAY_SIZE(captures); i++)
 		if (captures[i] && captures[i]->object.ctx == current())
 			return end(CUABI_STREAM_CAPTURE_UNSUPPORTED);
@@ -518,7 +521,7 @@ cuda_result cuLaunchHostFunc(cuda_stream stream, cuda_host_fn fn, void *data)
 
 /* ---------------------------------------------------------------- kernels */
 
-/* PTX that old drivers take, too: it says so first, and has the one kernel. */
+/* PTX that old drivers accept, too: its header has the version, and it has one kernel. */
 cuda_result cuModuleLoadData(cuda_module *module, const void *image)
 {
 	unsigned int major = 0, minor = 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * A layer of Vulkan for drivers with one queue family: the device has a second one, of the
- * same kind, and each has a queue. Both are the driver's only queue, so what is above the
- * layer, an application and Khronos' validation, sees two. For one instance and one device,
- * and for what examples/wrap.c calls.
+ * same kind, and each has a queue. Both are the driver's only queue, so an application and
+ * Khronos' validation, above the layer, see two. For one instance and one device, and for
+ * the calls of examples/wrap.c.
  */
 #include <string.h>
 

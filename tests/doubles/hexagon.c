@@ -19,7 +19,7 @@
 #include "common/words.h"
 #include "hexagon.h"
 
-/* The compiler compares the definitions with what dlbuf will call. */
+/* The compiler compares the definitions with dlbuf's declarations. */
 #define X(name, needed, result, params) EXPORT result name params;
 HEXAGON_FUNCTIONS(X)
 #undef X
@@ -70,7 +70,7 @@ static struct entry *map_of(int domain, int fd)
 	return NULL;
 }
 
-/* Takes the lock. Not 0: what the call returns. */
+/* Takes the lock. If not 0, it is the call's result. */
 static int begin(const char *name)
 {
 	if (call_begin(name))
@@ -114,7 +114,7 @@ static bool begins_file(const void *p, size_t size, ino_t ino)
 	return found;
 }
 
-/* What goes wrong later, not in the call that is being made. */
+/* Faults that appear later, and not in the current call. */
 static void look_at_buffer(const void *p, size_t size, int fd)
 {
 	look_at_fd(fd);

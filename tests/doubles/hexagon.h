@@ -2,9 +2,9 @@
 /*
  * A double of FastRPC's library (libcdsprpc.so.1 of qualcomm/fastrpc). It has the rules of
  * src/fastrpc_mem.c and, for remote calls, of the kernel's
- * drivers/misc/fastrpc.c, as far as a caller can see them. What the library would let pass
- * and what breaks later is `wrong`: a map of another address than the buffer's beginning,
- * an fd that is closed before its map or its registration ends.
+ * drivers/misc/fastrpc.c, as far as a caller can see them. These calls count as `wrong`,
+ * because the library accepts them and they fail later: a map of another address than the
+ * buffer's beginning, an fd that is closed before its map or its registration ends.
  *
  * It aborts where the library does: a registration that ends with another size.
  *
@@ -20,7 +20,7 @@
  *   strict	the first wrong call aborts
  *
  * Without nosession a session of each domain is open. libhexagon-old.so is the same
- * without what old libraries lack.
+ * without the functions that old libraries lack.
  */
 #ifndef FAKE_HEXAGON_H
 #define FAKE_HEXAGON_H

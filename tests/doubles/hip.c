@@ -12,7 +12,7 @@
 #include "cuda_objects.h"
 #include "hip.h"
 
-/* The compiler compares the definitions with what dlbuf will call. */
+/* The compiler compares the definitions with dlbuf's declarations. */
 #define X(name, needed, params) EXPORT hip_result hip##name params;
 HIP_FUNCTIONS(X)
 #undef X
@@ -73,7 +73,7 @@ hip_result hipGetLastError(void)
 		return AS(call);					\
 	}
 
-/* What the driver's own process would not survive. */
+/* A call that would end the process with the real driver. */
 __attribute__((noreturn)) static void crash(const char *name, const char *why)
 {
 	fprintf(stderr, "# fake hip: %s: %s\n", name, why);
@@ -170,7 +170,7 @@ hip_result hipDeviceGetUuid(struct hip_uuid *uuid, hip_device_ordinal dev)
 
 hip_result hipDeviceGetAttribute(int *value, int attribute, int dev)
 {
-	/* Of the devices of Vulkan's double. */
+	/* The PCI addresses of Vulkan's double. */
 	static const int pci[] = {
 		[HIPABI_ATTR_PCI_DEVICE_ID] = 3, [HIPABI_ATTR_PCI_DOMAIN_ID] = 0x10,
 	};
@@ -194,7 +194,7 @@ hip_result hipSetDevice(int dev)
 	return end_call(end(result));
 }
 
-/* Not while any stream captures, whatever the thread's mode is: that ends the capture. */
+/* Refused while any stream captures, in every mode of the thread: the call ends the capture. */
 hip_result hipDeviceSynchronize(void)
 {
 	bool captures;
@@ -356,8 +356,8 @@ static bool is_amdgpu(int fd)
 }
 
 /*
- * All of what the driver has of the kernel's there: memory of 2 MiB and less is a part
- * of such a block. Memory that was imported has none, and the driver looks into it.
+ * The whole block of the kernel's memory there: memory of 2 MiB and less is a part of
+ * such a block. Memory that was imported has none, and the driver looks into it.
  */
 static cuda_pointer block_of(const char *name, const void *p, size_t *bytes)
 {

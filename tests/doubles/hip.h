@@ -2,7 +2,7 @@
 /*
  * A double of libamdhip64.so over CUDA's (see cuda.h), whose streams, memory and
  * accounts it has: HIP's calls are made of CUDA's, in the context of the thread's
- * current device. What is HIP's own is here.
+ * current device. This file has the parts that only HIP has.
  *
  * The environment's FAKE_HIP has a version (5, 6, 7, 7.1), and words: those of CUDA's
  * double that make sense here (two, none, nomemops, noregister, noexport, memfds,
@@ -13,10 +13,10 @@
  *		hipErrorOutOfMemory
  *	noblocks	freed memory goes back to the kernel, so that its fds can be counted
  *
- * Memory of 2 MiB and less is a part of a block, which is what is exported of it, and
- * which the driver keeps for what is allocated next. Registered memory has another address
- * on the device. 6.4.3 over tests/drivers/kfd.c does as this says and the comments in hip.c,
- * but that it gives just 2 MiB back to the kernel.
+ * Memory of 2 MiB and less is a part of a block. The driver exports the block, and keeps it
+ * for the next allocation. Registered memory has another address on the device. 6.4.3 over
+ * tests/drivers/kfd.c does as this says and the comments in hip.c, but that it gives just 2
+ * MiB back to the kernel.
  *
  * These end the process, as the driver's own do: any call but hipStreamGetDevice()
  * with a stream that was destroyed, since 7.0 (before, they return 709);
@@ -47,7 +47,7 @@ struct fake_hip {
 	struct fake_cuda *cuda;
 	int version;		/* as hipRuntimeGetVersion() has it */
 	bool amdgpu;
-	uint64_t before;	/* HSA's exports have so many bytes of other memory */
+	uint64_t before;	/* number of bytes of other memory in HSA's exports */
 };
 
 /* The one there is; anew after a reset. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* See levelzero.h: drivers, devices, contexts, what the loader asks for, the controls. */
+/* See levelzero.h: drivers, devices, contexts, the loader's queries, the controls. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ ze_result_t zeInit(ze_init_flags_t flags)
 	return end(ZE_RESULT_SUCCESS);
 }
 
-/* As the API lists: *n is what there is, or at most what was asked for. */
+/* As the API lists: *n is the number of objects, at most the requested number. */
 static bool list_some(uint32_t *n, uint32_t all, const void *list)
 {
 	if (!*n || *n > all)
@@ -302,7 +302,7 @@ TABLE(Event, ze_event_dditable_t,
 	{								\
 		return ZE_RESULT_SUCCESS;				\
 	}
-/* Of "ze", ze_ddi.h declares them. */
+/* The tables of "ze", which ze_ddi.h declares. */
 #define NOTHING(group, table) TABLE(group, table)
 NOTHING(CommandQueue, ze_command_queue_dditable_t)
 NOTHING(DeviceExp, ze_device_exp_dditable_t) NOTHING(EventExp, ze_event_exp_dditable_t)

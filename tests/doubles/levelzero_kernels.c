@@ -127,7 +127,7 @@ ze_result_t zeKernelSetArgumentValue(ze_kernel_handle_t handle, uint32_t i, size
 	return end(ZE_RESULT_SUCCESS);
 }
 
-/* The arguments are those of now. */
+/* Uses the arguments of the time of the call. */
 ze_result_t zeCommandListAppendLaunchKernel(ze_command_list_handle_t handle,
 					    ze_kernel_handle_t of,
 					    const ze_group_count_t *groups,

@@ -74,7 +74,7 @@ static ze_result_t add(struct list *l, const struct job *job)
 					     ZE_RESULT_SUCCESS;
 }
 
-/* What no barrier has ordered runs backwards. */
+/* Commands without a barrier between them run in the opposite order. */
 static ze_result_t flush(struct list *l)
 {
 	ze_result_t result = ZE_RESULT_SUCCESS;

@@ -97,7 +97,7 @@ static struct range *part_make(struct context *ctx, size_t bytes)
 	return r;
 }
 
-/* The size is the dma-buf's, whatever was asked for. */
+/* The size is the dma-buf's; the requested size is ignored. */
 static ze_result_t import(struct context *ctx,
 			  const ze_external_memory_import_fd_t *desc,
 			  struct range **out)
@@ -197,7 +197,7 @@ ze_result_t zexDriverReleaseImportedPointer(ze_driver_handle_t handle, void *p)
 	return end(result);
 }
 
-/* Above 2 MiB Intel's driver keeps what was mapped, and gives it out again, unmapped or not. */
+/* Above 2 MiB Intel's driver keeps a mapping, and returns it again, unmapped or not. */
 static struct range stale;
 
 ze_result_t zeMemAllocHost(ze_context_handle_t handle,
@@ -261,7 +261,7 @@ static ze_result_t export(struct range *r, ze_external_memory_export_fd_t *out)
 	if (out->stype != ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_EXPORT_FD ||
 	    out->flags != ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF)
 		return refuse(ZE_RESULT_ERROR_UNSUPPORTED_ENUMERATION, "pNext");
-	/* Intel's: what the application maps. */
+	/* Intel's driver: memory that the application maps. */
 	if (!r->device && whole->fd < 0)
 		return ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY;
 	if (r->imported || whole->fd < 0 || (fake.no_export && !r->exportable))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of the double share; see levelzero.h. */
+/* Shared by the files of the double; see levelzero.h. */
 #ifndef FAKE_LEVELZERO_OBJECTS_H
 #define FAKE_LEVELZERO_OBJECTS_H
 
@@ -9,7 +9,7 @@
 #include "levelzero.h"
 #include "common/calls.h"
 
-/* The compiler compares the definitions with what dlbuf will call. */
+/* The compiler compares the definitions with dlbuf's declarations. */
 #define X(name, needed, type) \
 	extern EXPORT __typeof__(*(__typeof__(type))0) ze##name;
 LEVELZERO_FUNCTIONS(X)
@@ -39,7 +39,7 @@ struct range {
 	int fd;			/* behind it, or -1 */
 	int exported;		/* that stays the driver's, or -1 */
 	bool exportable, imported, read_only;
-	struct range *pool;	/* what it is a part of */
+	struct range *pool;	/* the pool of which this is a part */
 	unsigned int parts;
 	size_t used;		/* of a pool, by parts that live or not */
 };

@@ -53,7 +53,7 @@ static const char *const status_names[] = {
 	"VPI_ERROR_BUFFER_LOCKED", "VPI_ERROR_OUT_OF_MEMORY", "VPI_ERROR_INTERNAL",
 };
 
-/* Version 4 has a status more, nobody knows where: so all numbers differ. */
+/* Version 4 has one more status at an unknown place, so here all numbers differ. */
 #define SHIFT (MAJOR > 3 ? 100 : 0)
 
 static int end(int result, const char *text)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A double of NVIDIA's libnvvpi, major version 3 or 4, written from its documentation.
- * No header of NVIDIA is used: what both sides agree on is dlbuf's reading of it. So it
- * checks lifetimes and order, and no arguments.
+ * No header of NVIDIA is used: both sides follow dlbuf's reading of the documentation.
+ * So it checks lifetimes and order, and no arguments.
  *
- * Work is what submit() adds to a stream: it inverts the bytes of a pitch-linear image
- * of the host.
+ * submit() adds work to a stream: it inverts the bytes of a pitch-linear image of the
+ * host.
  *
- * Counted as wrong, since NVIDIA calls it undefined or forbids it: memory that is gone
- * while it is wrapped; an image destroyed while it is locked or used by a stream; any
- * handle that is none; a pitch-linear struct for version 4, whose layout is not known.
+ * Counted as wrong, since NVIDIA calls it undefined or forbids it: memory that is
+ * freed while it is wrapped; an image destroyed while it is locked or used by a
+ * stream; any handle that is none; a pitch-linear struct for version 4, whose layout
+ * is not known.
  */
 #ifndef FAKE_NVVPI_H
 #define FAKE_NVVPI_H

@@ -188,7 +188,7 @@ static cl_int external_types(bool has, cl_uint type, size_t size, void *out,
 
 #define NOT_ASKED 1
 
-/* What a platform and its devices say of handles, or NOT_ASKED. */
+/* The answers of a platform and its devices about handles, or NOT_ASKED. */
 static cl_int get_handles(cl_uint name, size_t size, void *out,
 			  size_t *size_ret)
 {
@@ -428,7 +428,7 @@ GETTER(clGetContextInfo, context, cl_context, FAKE_CONTEXT,
 
 /* ---------------------------------------------------------------- names */
 
-/* Those that the machine has, by the extension that has them. */
+/* The functions that the machine has, by their extension. */
 static const struct {
 	const char *name, *extension;
 	void *fn;
@@ -491,7 +491,7 @@ static int needs_own(unsigned int needs)
 	return CL_SUCCESS;
 }
 
-/* The last first: commands go before what they use. */
+/* The last first: commands are freed before the objects that they use. */
 static void (*const destroy[FAKE_KINDS])(struct object *o) = {
 	[FAKE_CONTEXT] = unmake,
 	[FAKE_QUEUE] = queue_free,

@@ -8,8 +8,8 @@
  * Rules that drivers rarely check and that are enforced here:
  *
  * - A command does not start before its queue is flushed.
- * - Memory of CL_MEM_USE_HOST_PTR stays mapped until the destructor callback. What
- *   a GPU writes to it is seen by the host after a map.
+ * - Memory of CL_MEM_USE_HOST_PTR stays mapped until the destructor callback. The
+ *   host sees a GPU's writes to it after a map.
  * - A buffer that is mapped is not used by the device.
  * - A buffer of cl_khr_external_memory is acquired before each use, and released.
  * - A semaphore is signalled once for each wait. It is exported after a signal.
@@ -30,9 +30,9 @@
  *	adreno8	the same; Khronos' import makes a buffer that shares nothing
  *	apart	Khronos' import only, which does so
  *	userptr	GPU: the memory of CL_MEM_USE_HOST_PTR is pinned and used in place;
- *		a map brings to the host what the device has written
+ *		a map brings the device's writes to the host
  *	shadow	GPU: CL_MEM_USE_HOST_PTR makes a copy; a map and an unmap
- *		synchronise what they map
+ *		synchronise the mapped bytes
  *	cpu	CPU: uses the memory of CL_MEM_USE_HOST_PTR itself
  *	old	GPU: OpenCL 1.2 without extensions
  *
@@ -99,7 +99,7 @@ struct fake_machine {
 
 struct fake_opencl {
 	DRIVER;
-	/* What it is to be; before the first call. */
+	/* The machine to be; set before the first call. */
 	struct fake_machine machine;
 	unsigned int ndevices;
 	bool no_platform;
@@ -110,7 +110,7 @@ struct fake_opencl {
 	bool images;
 	bool no_functions;		/* of extensions */
 	bool release_waits;
-	/* What it saw. */
+	/* Counts of the double. */
 	unsigned int not_started;	/* commands of queues that are not flushed */
 	unsigned int flushes;
 	/* Sets fail_at while other threads make calls, and gives the old value. */

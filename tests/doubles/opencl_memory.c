@@ -161,7 +161,7 @@ static cl_int use_host_ptr(struct memory *m, uint8_t *host)
 	if (!is_mapped(host, m->size))
 		return refuse(CL_INVALID_HOST_PTR, "nothing is mapped there");
 	m->host_ptr = fake.machine.host_ptr;
-	/* If the kernel does not tell (-1), the memory counts as pinned. */
+	/* If the kernel does not report it (-1), the memory counts as pinned. */
 	if (m->host_ptr == HOST_PTR_PINNED &&
 	    (!is_pinned((uintptr_t)host) ||
 	     !is_pinned((uintptr_t)host + m->size - 1)))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of the double share; see opencl.h. */
+/* Shared by the files of the double; see opencl.h. */
 #ifndef FAKE_OPENCL_OBJECTS_H
 #define FAKE_OPENCL_OBJECTS_H
 
@@ -79,7 +79,7 @@ struct memory {
 struct semaphore {
 	struct counted c;
 	bool imports, exports;
-	bool payload;			/* a signal that nobody has waited for */
+	bool payload;			/* a signal without a wait */
 	int fd;				/* the imported sync_file, or -1 */
 	struct event *signal;		/* the command that gives the payload */
 };

@@ -158,7 +158,7 @@ clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel handle, cl_uint dims,
 		result = command_uses(e, i, k->buffers[i]);
 	if (result)
 		return end(command_drop(e, result));
-	/* The arguments are those of now. */
+	/* Uses the arguments of the time of the call. */
 	memcpy(e->pattern, k->run, sizeof(k->run));
 	memcpy(e->offsets, items, sizeof(e->offsets));
 	e->run = run_kernel;

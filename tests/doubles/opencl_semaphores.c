@@ -17,7 +17,7 @@ void semaphore_free(struct object *o)
 	s->fd = -1;
 }
 
-/* -1 stands for a sync_file that has signalled. */
+/* -1 means a sync_file that has signalled. */
 static cl_int check_sync_file(int fd)
 {
 	if (fd == -1)
@@ -237,7 +237,7 @@ clGetSemaphoreHandleForTypeKHR(cl_semaphore_khr handle, cl_device_id device,
 	s->signal = NULL;
 	if (e->status > CL_COMPLETE)
 		fd = fence_new(fake.memfds, false, &e->tell);
-	/* Without one, -1 stands for a complete signal. */
+	/* Without a sync_file, -1 means a complete signal. */
 	if (fd < 0 && e->status > CL_COMPLETE) {
 		queue_flush(e->queue);
 		event_finish(e);

@@ -6,12 +6,12 @@
  *
  *	uvc COMMAND ARGS...
  *
- * Wants root, vhci-hcd and uvcvideo. libcamera wants two things more, which the
- * command sees: that udevd has looked at the nodes, where none runs; and that
- * the USB controller is known to the firmware, which this one is not.
- * YUYV and NV12 of 320x180, about 25 frames a second; see uvc.h. The exit
- * status is the command's, 4 if the kernel has no such modules, 1 if it has them and
- * the camera does not appear.
+ * Needs root, vhci-hcd and uvcvideo. libcamera needs two things more, which are
+ * faked for the command: udevd's data about the nodes, if no udevd runs; and a USB
+ * controller that the firmware knows, because it does not know this one. YUYV and
+ * NV12 of 320x180, about 25 frames a second; see uvc.h. The exit status is the
+ * command's, 4 if the kernel has no such modules, 1 if it has them and the camera
+ * does not appear.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -61,7 +61,7 @@ static const uint8_t qualifier[] = {
 	10, 6, LE16(0x0200), 0xef, 2, 1, 64, 1, 0,
 };
 
-/* A format of one frame size, and what its colours are: BT.709, 601. */
+/* A format of one frame size, and its colours: BT.709, 601. */
 #define FORMAT(index, c0, c1, c2, c3, bits, bytes)                           \
 	27, 0x24, 4, index, 1,                                               \
 	c0, c1, c2, c3, 0, 0, 0x10, 0, 0x80, 0, 0, 0xaa, 0, 0x38, 0x9b, 0x71,\
@@ -124,7 +124,7 @@ static uint64_t now_ns(void)
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
-/* False: the other end is gone. */
+/* False: the other end is closed. */
 static int transfer(void *data, size_t bytes, int out)
 {
 	uint8_t *p = data;
@@ -164,7 +164,7 @@ static uint32_t frame_bytes(void)
 	return cam.format == 2 ? NV12_BYTES : YUYV_BYTES;
 }
 
-/* What the host may choose is the format. */
+/* The host may only choose the format. */
 static void probe(uint8_t *p)
 {
 	const uint8_t answer[26] = {
@@ -372,7 +372,7 @@ static void attach(int fd)
 	close(attach);
 }
 
-/* What udevd would have written once it had seen the node. */
+/* The entry that udevd would write for the node. */
 static void initialised(const char *node)
 {
 	struct stat st;
@@ -392,7 +392,7 @@ static void initialised(const char *node)
 	}
 }
 
-/* How many of the camera's nodes this class has; all are ready then. */
+/* The number of the camera's nodes in this class; all are ready then. */
 static int nodes(const char *class, const char *prefix)
 {
 	char path[300], link[300], node[120];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests' USB camera shows: byte i of frame number n. */
+/* The picture of the tests' USB camera: byte i of frame number n. */
 #ifndef TESTS_FAKES_UVC_H
 #define TESTS_FAKES_UVC_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * A driver of VA-API for tests, loaded by the real libva where there is no
+ * A driver of VA-API for tests, which the real libva loads on a machine without
  * hardware: its surfaces are udmabufs, exported as real drivers export theirs.
  *
  *	LIBVA_DRIVERS_PATH=... LIBVA_DRIVER_NAME=dlbuf	dlbuf_drv_video.so
@@ -165,7 +165,7 @@ static VAStatus sync_surface(VADriverContextP ctx, VASurfaceID id)
 	return VA_STATUS_SUCCESS;
 }
 
-/* Where the planes are, of all drivers' ways the simplest. */
+/* The planes' positions, in the simplest way of all drivers. */
 static void place(const struct surface *s, uint32_t plane, uint32_t *offset,
 		  uint32_t *pitch)
 {

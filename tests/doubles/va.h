@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests' VA driver decodes: byte i of a surface. */
+/* The picture of the tests' VA driver: byte i of a surface. */
 #ifndef TESTS_FAKES_VA_H
 #define TESTS_FAKES_VA_H
 

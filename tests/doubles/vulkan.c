@@ -279,7 +279,7 @@ static VkResult CreateDevice(VkPhysicalDevice physical,
 	BEGIN("vkCreateDevice")
 	fake.enabled = info->enabledExtensionCount;
 	fake.address_enabled = false;
-	/* Those of several devices are not told apart. */
+	/* Functions of several devices are not distinguished. */
 	if (!fake.live[FAKE_DEVICE])
 		timelines = timelines_khr = semaphore_fd = modifiers = foreign = false;
 	for (; feature; feature = feature->pNext) {
@@ -327,7 +327,7 @@ static void DestroyDevice(VkDevice device, const VkAllocationCallbacks *alloc)
 {
 	thread_end();
 	LOCK("vkDestroyDevice")
-	/* Whose they are is known of the last device. */
+	/* Objects have no owner here, so only the last device is checked. */
 	for (int kind = FAKE_BUFFER; kind < FAKE_KINDS; kind++)
 		if (fake.live[kind] && fake.live[FAKE_DEVICE] == 1)
 			wrong("vkDestroyDevice: it still has objects");
@@ -587,7 +587,7 @@ vkGetInstanceProcAddr(VkInstance instance, const char *name)
 	return find(name);
 }
 
-/* What a reset leaves nothing of. */
+/* Ends an item, also at a reset. */
 static void item_end(struct object *o)
 {
 	if (((struct item *)o)->value)
@@ -606,9 +606,9 @@ static bool has_vgem(void)
 /*
  * For programs that do not know of the double: with FAKE_VULKAN=tiled it reads two
  * of Intel's tilings, with `apart` its imports are copies. With FAKE_VULKAN=bridge it
- * is the GPU of CUDA's and of HIP's double, as far as a bridge needs one. Where there
- * is no vgem, or with bridge-event, its SYNC_FDs are eventfds, which the kernel would
- * not take, so that it gives none before their time; with bridge-plain it does.
+ * is the GPU of CUDA's and of HIP's double, as far as a bridge needs one. Without
+ * vgem, or with bridge-event, its SYNC_FDs are eventfds. The kernel would not take
+ * those, so it exports none before they are ready; with bridge-plain it does.
  */
 static void preset(void)
 {

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A double of libvulkan.so.1 for what no driver of the lab does: devices that
- * lack this or that, calls that fail, and a keeper of accounts. Each object
- * has to go once, as what it is, and not while the device may still use it;
- * an fd that an import was given is the double's from then on. An image is
- * made by the rules of VK_EXT_image_drm_format_modifier, is acquired with what
- * is in it, copied from in the right layout and released again.
+ * A double of libvulkan.so.1 for cases that no driver of the lab has: devices
+ * that lack features, calls that fail, and checks of lifetimes. Each object
+ * must be destroyed once, by the function for its type, and not while the
+ * device may still use it; an fd that is passed to an import is the double's
+ * from then on. An image is made by the rules of
+ * VK_EXT_image_drm_format_modifier, is acquired with its contents, copied from
+ * in the right layout and released again.
  *
- * The device does what was submitted in order, and only when it is looked at:
- * by a wait, by vkGetFenceStatus() unless it is busy, by run(). A semaphore's
- * SYNC_FD is anything that poll() takes: the double waits for what becomes
- * readable and hands out eventfds, which it writes to, or (sync_files) fences of
- * vgem, which the kernel takes for what they are.
+ * The device executes submissions in order, and only during some calls: a wait,
+ * vkGetFenceStatus() unless it is busy, run(). A semaphore's SYNC_FD is anything
+ * that poll() takes: the double waits for fds to become readable and returns
+ * eventfds, to which it writes, or (sync_files) fences of vgem, which the kernel
+ * accepts.
  *
- * What is shared with another API: a timeline is a memfd of 4096 bytes with its
+ * Objects that are shared with another API: a timeline is a memfd of 4096 bytes with its
  * value as a uint64_t at the beginning, which both sides read and write
  * atomically, and memory is a memfd, too. A copy of buffers copies from one
  * memory into the other, be that a dma-buf or shared, when the device does it.
- * Where the other side never looks at this one, a thread does what the device
- * can do (threaded).
+ * If the other side never calls this one, a thread executes the device's ready
+ * work (threaded).
  */
 #ifndef FAKE_VULKAN_H
 #define FAKE_VULKAN_H
@@ -40,7 +41,7 @@ enum fake_kind {
 	FAKE_KINDS
 };
 
-/* One that the device has, of which it lists each for every format. */
+/* A modifier that the device has; it lists each modifier for every format. */
 struct fake_modifier {
 	uint64_t modifier;
 	uint32_t compression;	/* planes of it in memory, besides the format's */
@@ -86,13 +87,13 @@ struct fake_physical {
 	uint64_t copy_align;
 	bool timeline;			/* has timeline semaphores */
 	bool timeline_out, memory_out;	/* as OPAQUE_FD */
-	bool dma_buf_out;		/* memory, as memfds that stand for dma-bufs */
+	bool dma_buf_out;		/* memory, as memfds in place of dma-bufs */
 	bool shared_dedicated_only;
 	bool host_memory;		/* of the types 2 on only 5 is local */
 	uint32_t queues;		/* of the family that computes; 0: 1 */
 };
 
-/* What an image was made of, and copied. */
+/* The memory of an image, and its copies. */
 struct fake_image {
 	VkFormat format;
 	uint32_t width, height;
@@ -106,7 +107,7 @@ struct fake_image {
 
 struct fake_vulkan {
 	DRIVER;
-	/* What it is to be. */
+	/* The machine to be. */
 	uint32_t loader_version;	/* 0: no vkEnumerateInstanceVersion */
 	unsigned int nphysical;
 	struct fake_physical physical[4];
@@ -114,13 +115,13 @@ struct fake_vulkan {
 	bool busy;			/* done with nothing before a wait */
 	bool no_fd;			/* vkGetSemaphoreFdKHR gives -1 */
 	bool sync_files;		/* SYNC_FDs are sync_files, by vgem */
-	unsigned int export_blocks;	/* so many SYNC_FDs wait for their work */
+	unsigned int export_blocks;	/* number of SYNC_FDs that wait for their work */
 	bool export_early;		/* a SYNC_FD that does not wait for it */
 	bool export_late;		/* one that does not signal with it */
 	bool threaded;			/* a device made now works by itself */
 	uint64_t shrinks;		/* its shared memory is so much smaller */
 
-	/* What it saw. */
+	/* Counts of the double. */
 	unsigned int submits, waits, drains;
 	unsigned int imports, exports;	/* of semaphores */
 	unsigned int semaphores_in, semaphores_out; /* of the last submit */
@@ -137,7 +138,7 @@ struct fake_vulkan {
 	VkImageMemoryBarrier image_barriers[2]; /* of the last image: first, last */
 	uint32_t memory_type;		/* of the last allocation */
 	bool dedicated, address_memory;
-	/* Has the device do what it can do without waiting. */
+	/* Makes the device execute the work that is ready. */
 	void (*run)(void);
 };
 

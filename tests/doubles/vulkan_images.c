@@ -7,7 +7,7 @@
 
 static struct fake_image nobody_looks;
 
-/* Of the formats that the tests use: planes, and a texel of each. */
+/* The formats that the tests use: planes, and a texel of each. */
 struct texels {
 	uint32_t nplanes;
 	uint32_t bytes[3];
@@ -312,7 +312,7 @@ static void CmdCopyImageToBuffer(VkCommandBuffer cmd, VkImage image,
 	end();
 }
 
-/* Its tilings have rows, as LINEAR does: what differs is where a plane is, and its pitch. */
+/* Its tilings have rows, as LINEAR does: a plane's offset and its pitch differ. */
 static void copy_region(const struct item *image, const struct item *rows,
 			const VkBufferImageCopy *r)
 {
@@ -344,7 +344,7 @@ void execute_image_copies(const struct item *cmd)
 					    &cmd->images[i]->seen->regions[k]);
 }
 
-/* To the device or from it, with what is in it. */
+/* To the device or from it, with its contents. */
 void image_barrier(struct item *cmd, const VkImageMemoryBarrier *b)
 {
 	struct item *o = check(FROM_HANDLE(b->image), FAKE_IMAGE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of the double share; see vulkan.h. */
+/* Shared by the files of the double; see vulkan.h. */
 #ifndef FAKE_VULKAN_OBJECTS_H
 #define FAKE_VULKAN_OBJECTS_H
 
@@ -20,7 +20,7 @@ struct item {
 	};
 	bool signalled, submitted; /* a fence */
 	bool exportable;	/* a semaphore, memory */
-	bool signal;		/* a signal for it was submitted, nobody took it */
+	bool signal;		/* a signal for it was submitted, and no wait has taken it */
 	struct item *buffers[16]; /* of a command buffer's barriers */
 	unsigned int nbuffers;
 	VkBufferMemoryBarrier barrier;
@@ -36,7 +36,7 @@ struct item {
 	bool address;		/* memory that has a device address */
 	struct item *memory;	/* bound to an image */
 	uint64_t size;
-	int fd;			/* of memory; what was imported into a semaphore */
+	int fd;			/* of memory; or the fd imported into a semaphore */
 	ino_t inode;
 	VkExternalMemoryHandleTypeFlags handles; /* of a buffer, of memory */
 	uint64_t *value;	/* of a timeline */
@@ -53,7 +53,7 @@ struct point {
 	uint64_t value;
 };
 
-/* What was submitted and is not over. */
+/* A submit that is not over. */
 struct submission {
 	struct item *uses[64];
 	unsigned int nuses;
@@ -112,14 +112,14 @@ static inline const struct fake_physical *physical_of(VkPhysicalDevice p)
 	return (const struct fake_physical *)(void *)p;
 }
 
-/* An image of a command buffer: to the device or from it, with what is in it. */
+/* An image of a command buffer: to the device or from it, with its contents. */
 void image_barrier(struct item *cmd, const VkImageMemoryBarrier *b);
 
-/* The device does what it can do without waiting. run() takes the lock. */
+/* The device executes the work that is ready. run() takes the lock. */
 void progress(void);
 void run(void);
 
-/* Waits a moment for something to happen. Under the lock, let go meanwhile. */
+/* Waits a moment for something to happen. Under the lock, which it releases meanwhile. */
 void pause_briefly(int fd);
 
 /* Buffers that go to the device and from it; and between each other. */
@@ -139,7 +139,7 @@ void timeline_set(struct item *o, uint64_t value);
 void thread_begin(void);
 void thread_end(void);
 
-/* What vkGetDeviceProcAddr() finds, up to the first without a name. */
+/* The functions that vkGetDeviceProcAddr() finds, up to the first without a name. */
 struct function {
 	const char *name;
 	PFN_vkVoidFunction fn;

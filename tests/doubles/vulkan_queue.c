@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* See vulkan.h: commands, what is submitted, fences and semaphores. */
+/* See vulkan.h: commands, submissions, fences and semaphores. */
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -129,7 +129,7 @@ static void complete(struct submission *s)
 	memmove(s, s + 1, (--fake.pending - (s - submissions)) * sizeof(*s));
 }
 
-/* It is the first of its queue, and what it waits for has come. */
+/* It is the first of its queue, and its waits are fulfilled. */
 static bool ready(const struct submission *s)
 {
 	for (const struct submission *t = submissions; t < s; t++)
@@ -141,7 +141,7 @@ static bool ready(const struct submission *s)
 	return s->wait < 0 || is_readable(s->wait);
 }
 
-/* The device does what it can do without waiting. */
+/* The device executes the work that is ready. */
 void progress(void)
 {
 	struct submission *s = submissions;
@@ -163,7 +163,7 @@ void run(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Others write the values of timelines, and tell nobody. */
+/* Other APIs write the values of timelines without a notification. */
 void pause_briefly(int fd)
 {
 	struct pollfd p = {
@@ -180,7 +180,7 @@ void pause_briefly(int fd)
 
 /*
  * The device works until o, of a submission, is done with, or without one until
- * everything is. Under the lock, which is let go while it waits itself.
+ * everything is. Under the lock, which it releases while it waits.
  */
 static void work_until(const struct item *o)
 {
@@ -188,7 +188,7 @@ static void work_until(const struct item *o)
 		pause_briefly(submissions[0].wait);
 }
 
-/* What a timeline's semaphore of a submit is about. */
+/* The use of a timeline semaphore by a submit. */
 static struct point point_of(struct item *o, const VkSubmitInfo *info,
 			     bool wait)
 {
@@ -295,7 +295,7 @@ static VkResult submit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
 	}
 	s = &submissions[fake.pending];
 	*s = (struct submission){ .wait = -1, .tell.fd = -1, .queue = queue };
-	/* Only what turns a fence into a value or back has none. */
+	/* Only a submission that turns a fence into a value or back has none. */
 	if (n != 1 || info->commandBufferCount > 1 ||
 	    (!info->commandBufferCount && !timelines))
 		wrong("vkQueueSubmit: not one command buffer");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* See vulkan.h: what is shared with another API. */
+/* See vulkan.h: objects that are shared with another API. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,7 +95,7 @@ static VkResult signal_from_host(const VkSemaphoreSignalInfo *info)
 	return end();
 }
 
-/* Of the version, and of the extension before it. */
+/* The function of the version, and of the extension before it. */
 static void check_core(bool core)
 {
 	pthread_mutex_lock(&lock);
@@ -245,7 +245,7 @@ struct worker {
 	bool stop;		/* under the lock */
 };
 
-/* Under the lock. One that was told to stop may still run beside its successor. */
+/* Under the lock. A thread that was asked to stop may still run beside its successor. */
 static struct worker *worker;
 static unsigned int working; /* devices that it works for */
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What is the same for every kernel driver: nodes and files of /sys, the memory of GEM
- * objects, PRIME, syncobjs. tests/drivers/run makes the folder that stands for /dev/dri
+ * The common part of all kernel drivers: nodes and files of /sys, the memory of GEM
+ * objects, PRIME, syncobjs. tests/drivers/run makes the folder that replaces /dev/dri
  * and /sys.
  *
  * In the lab syncobjs and their fences are the kernel's: those of a virtio-gpu, which is
@@ -187,7 +187,7 @@ struct file *file_by_fd(int fd)
 	return file_of(fd);
 }
 
-/* As an import's: what is exported is the memory that the GPU computes in. */
+/* As an import's: the exported memory is the one in which the GPU computes. */
 static void own_memory(struct bo *bo)
 {
 	struct dma_heap_allocation_data a = { .len = bo->size, .fd_flags = O_RDWR | O_CLOEXEC };
@@ -357,7 +357,7 @@ static int transfer(struct sync from, struct sync to)
 static int lab = -1, hung[64];
 static unsigned int nhung;
 
-/* Makes a fence of the lab's module that nobody signals a part of all work. */
+/* Makes a fence of the lab's module, which never signals, a part of all work. */
 static int never(struct sync all)
 {
 	struct sync tmp = { syncobj_new(), 0 };
@@ -542,7 +542,7 @@ static int answer(int fd, unsigned long request, void *arg, bool *ours)
 	return ret;
 }
 
-/* ---- what is interposed */
+/* ---- interposed functions */
 
 #define ALIAS(name) __attribute__((alias(#name)))
 

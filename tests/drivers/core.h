@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A preload that answers for the kernel's side of a GPU, so that the GPU's own user-space
- * driver runs without it. core.c has what all kernel drivers share; a file per kernel
- * driver has the rest, written from the kernel's uapi headers.
+ * A preload that imitates the kernel's side of a GPU, so that the GPU's own user-space
+ * driver runs without the GPU. core.c has the common part of all kernel drivers; a file
+ * per kernel driver has the rest, written from the kernel's uapi headers.
  */
 #ifndef DRIVERS_CORE_H
 #define DRIVERS_CORE_H
@@ -34,7 +34,7 @@ struct sync {
 	uint64_t point;		/* 0: the syncobj is binary */
 };
 
-/* What a driver has opened: the inode of its memfd says which. */
+/* A file that a driver has opened; the inode of its memfd identifies it. */
 struct file {
 	uint64_t ino;
 	struct bo *bos;
@@ -62,7 +62,7 @@ extern const struct kernel kernel_i915, kernel_nouveau, kernel_amdgpu, kernel_v3
 
 /*
  * The words of FAKE_DRM behind the name of the kernel driver; or a program gives others, which
- * act at once: "" ends them all, and what hangs goes on.
+ * act at once: "" ends them all, and work that hangs goes on.
  */
 extern bool word_noprime;	/* no dma-buf is imported: EINVAL */
 extern bool word_nomem;		/* no object is made: ENOMEM */
@@ -97,7 +97,7 @@ int bo_close(struct file *f, uint32_t handle);
 /* A new object that is the file of an fd. Its offset is what maps it. */
 struct bo *bo_of_fd(struct file *f, int fd);
 struct file *file_by_fd(int fd);
-/* kfd.c: what is asked of /dev/kfd. */
+/* kfd.c: the ioctls of /dev/kfd. */
 int kfd_ioctl(unsigned long request, void *arg);
 void *kfd_mmap(void *addr, size_t bytes, int prot, int flags);
 /* A mapping of a part of it, where the kernel driver computes. */
@@ -105,7 +105,7 @@ void *bo_map(const struct bo *bo, uint64_t offset, uint64_t bytes);
 
 /*
  * Work that runs after the syncobjs in waits and all earlier work of the file; its end
- * signals those in signals. Nothing is computed: it ends at once if what it waits for has.
+ * signals those in signals. Nothing is computed: it ends at once if its waits are fulfilled.
  */
 int submit(struct file *f, const struct sync *waits, uint32_t nwaits,
 	   const struct sync *signals, uint32_t nsignals);
@@ -126,7 +126,7 @@ void core_unlock(void);
 /* A pointer in a struct of the kernel's, which is an u64. */
 #define PTR(value) ((void *)(uintptr_t)(value))
 
-/* Ends the run: something that nobody has written an answer for. */
+/* Ends the run: a request without an answer in this stub. */
 void unknown(const char *what, uint64_t number) __attribute__((noreturn));
 
 #endif /* DRIVERS_CORE_H */

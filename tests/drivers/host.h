@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stand-ins for what a machine has not got that is no lab: /dev/udmabuf and dma-heaps make
- * memfds that say that they are dma-bufs, and syncobjs have no fences that are pending.
+ * Replacements for devices that only the lab has: /dev/udmabuf and dma-heaps make memfds
+ * that identify themselves as dma-bufs, and syncobjs have no pending fences.
  */
 #ifndef DRIVERS_HOST_H
 #define DRIVERS_HOST_H

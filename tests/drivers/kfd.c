@@ -94,7 +94,7 @@ static void *cpu(uint64_t va, uint64_t bytes)
 	return cpu_to_end(va, bytes, &left);
 }
 
-/* hmm_vma_fault(): what is not there or may not be written is not pinned. */
+/* hmm_vma_fault(): pages that do not exist or may not be written are not pinned. */
 static int pin(uint64_t from, uint64_t bytes)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -255,7 +255,7 @@ static int wait_events(struct kfd_ioctl_wait_events_args *w)
 	return 0;
 }
 
-/* ---- queues: what both kinds do */
+/* ---- queues: the common part of both kinds */
 
 /* hsa_signal_t: amd_signal_t of amd_hsa_signal.h. */
 struct signal {
@@ -567,7 +567,7 @@ static void *aql(void *arg)
 		struct aql *p = &ring[r % n];
 		unsigned int naps = 0;
 
-		/* 1: INVALID, which is what a packet is before it is written. */
+		/* 1: INVALID, the type of a packet before it is written. */
 		while ((__atomic_load_n(&p->header, __ATOMIC_ACQUIRE) & 0xff) == 1) {
 			if (__atomic_load_n(&q->stop, __ATOMIC_ACQUIRE))
 				return NULL;
@@ -724,7 +724,7 @@ int kfd_ioctl(unsigned long request, void *arg)
 	return ret;
 }
 
-/* Pages of doorbells and registers, which nobody looks at: queues look at their rings. */
+/* Pages of doorbells and registers, which are not read: queues read their rings. */
 void *kfd_mmap(void *addr, size_t bytes, int prot, int flags)
 {
 	return mmap(addr, bytes, prot, flags | MAP_ANONYMOUS, -1, 0);

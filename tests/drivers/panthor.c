@@ -32,7 +32,7 @@ static const struct drm_panthor_csif_info csif = {
 	.unpreserved_cs_reg_count = 4,
 };
 
-/* panthor_ioctl_dev_query(): without a pointer the size; what is newer is 0 */
+/* panthor_ioctl_dev_query(): without a pointer the size; newer members are 0 */
 static int dev_query(struct drm_panthor_dev_query *q)
 {
 	bool of_gpu = q->type == DRM_PANTHOR_DEV_QUERY_GPU_INFO;
@@ -49,7 +49,7 @@ static int dev_query(struct drm_panthor_dev_query *q)
 	return 0;
 }
 
-/* The waits come before what is queued, the signals after it. */
+/* The waits come before the queued work, the signals after it. */
 static int run(struct file *f, const struct drm_panthor_obj_array *a)
 {
 	struct sync waits[64], signals[64];

@@ -56,7 +56,7 @@ static int submit_v3d(struct file *f, uint32_t flags, uint64_t extensions)
 		struct drm_v3d_sem *in, *out;
 
 		if (ext->id != DRM_V3D_EXT_ID_MULTI_SYNC)
-			continue;	/* what the CPU's queue would do */
+			continue;	/* work of the CPU's queue */
 		in = PTR(m->in_syncs);
 		out = PTR(m->out_syncs);
 		if (m->in_sync_count + nwaits > 64 || m->out_sync_count + nsignals > 64)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * xe of Linux 6.12 (DRM 1.1) with the GPU of Lunar Lake (8086:64a0): a tile, engines that render,
- * copy and compute, memory of the system. For Level Zero. What the engines do is in
- * xe_engine.c.
+ * copy and compute, memory of the system. For Level Zero. xe_engine.c has the
+ * engines.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "core.h"
 #include "xe.h"
 
-/* ---- what there is */
+/* ---- queries */
 
 /* xe_query_ioctl(): without a size it is asked for */
 static int put(struct drm_xe_device_query *q, const void *from, uint32_t size)
@@ -182,7 +182,7 @@ static struct vm *vm_find(uint32_t id)
 	return vm;
 }
 
-/* Whole bindings only: xe splits others, which the driver does not ask for. */
+/* Whole bindings only: xe would split others, but the driver does not request that. */
 static void unbind(struct vm *vm, uint64_t at, uint64_t bytes)
 {
 	struct bound **link = &vm->bound, *b;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Between xe.c, which has address spaces, and xe_engine.c, which runs what is in them. */
+/* Between xe.c, which has address spaces, and xe_engine.c, which runs the batches in them. */
 #ifndef DRIVERS_XE_H
 #define DRIVERS_XE_H
 
@@ -8,7 +8,7 @@
 struct file;
 struct vm;
 
-/* Where an address of the GPU's is. NULL: not so many bytes are bound there. */
+/* The memory behind a GPU address. NULL: fewer bytes are bound there. */
 void *xe_at(struct vm *vm, uint64_t at, uint64_t bytes);
 
 void xe_queue_new(struct file *f, uint32_t id, struct vm *vm);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * The command streamers of an xe: a thread per exec queue. A batch may have no end, but wait at
- * a semaphore for more. What is not known ends the run.
+ * a semaphore for more. An unknown command ends the run.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -222,8 +222,8 @@ static void mem_copy(struct queue *q, const uint32_t *dw)
 /*
  * One item of a kernel: how many bytes it stores, and whether it has loaded them.
  * Its messages to global memory say that (Xe2's SEND: bits 91:81 and 121:113 are the
- * descriptor's 10:0 and 19:11; operation, address, data, vector). The kernels of the driver that copy
- * and fill differ in that, whatever its version.
+ * descriptor's 10:0 and 19:11; operation, address, data, vector). In every version, the driver's
+ * kernels for copy and fill differ in that.
  */
 static uint32_t stores(struct queue *q, uint64_t code, bool *loads)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a receiver has to get of a message, whoever has made it. */
+/* The tensors that a receiver must get from a message, of any sender. */
 #ifndef DLBUF_TESTS_FUZZ_EXPECT_H
 #define DLBUF_TESTS_FUZZ_EXPECT_H
 
@@ -37,7 +37,7 @@ struct expect {
 	bool valid;		/* as far as its sender goes */
 	bool frame;
 	uint32_t n;		/* tensors; of a frame they are known with the view */
-	/* Of each tensor; fd is that of the sender. */
+	/* For each tensor; fd is the sender's. */
 	struct dlbuf_frame_layout l[DLBUF_MAX_PLANES];
 	int64_t dims[DLBUF_MAX_PLANES][2 * DLBUF_MAX_NDIM];
 	uint32_t access[DLBUF_MAX_PLANES];
@@ -75,7 +75,7 @@ static inline void expect_point(struct expect *e)
 	}
 }
 
-/* Of a parsed message and its fds. */
+/* Computes them from a parsed message and its fds. */
 static inline void expect_message(struct expect *e, const struct message *m, const int fds[])
 {
 	const struct message_head *h = &m->head;
@@ -137,7 +137,7 @@ static inline bool expect_begin(struct expect *e, const struct dlbuf_import_opts
 	return true;
 }
 
-/* After expect_begin(): the tensors, and what is said about the frame. */
+/* After expect_begin(): the tensors, and the data about the frame. */
 static inline void expect_touch(const struct expect *e, DLManagedTensorVersioned *t[], uint32_t n,
 				const struct dlbuf_frame *f)
 {

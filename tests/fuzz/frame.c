@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Any bytes as a frame and as what is wanted of it: nothing may crash, wrap,
- * read what it must not, or give a layout that is not in the frame. What fits
- * into its buffers is imported: each element is read and written, fences are
- * waited for, its lease fires, and the tensors become the frame again.
+ * Any bytes as a frame and as import options: nothing may crash, wrap, read
+ * outside, or return a layout that is not in the frame. A frame that fits into
+ * its buffers is imported: each element is read and written, fences are waited
+ * for, its lease fires, and the tensors become the frame again.
  *
  *	build/.../tests/fuzz/frame -max_total_time=60 tests/fuzz/corpus/frame
  */
@@ -89,7 +89,7 @@ static bool extent(const struct dlbuf_frame_layout *l, uint64_t *first,
 	int ret = dlbuf_layout_extent(&l->layout, first, end);
 	uint64_t f, e;
 
-	/* Rows may lie outside what 64 bits can count, or before the buffer. */
+	/* Rows may lie beyond 64 bits, or before the buffer. */
 	CHECK(!ret || ret == -EOVERFLOW || ret == -ERANGE);
 	CHECK(ret == layout_model(&l->layout, &f, &e));
 	CHECK(ret || (*first == f && *end == e));
@@ -120,7 +120,7 @@ static void check_layouts(const struct dlbuf_frame *f,
 	}
 }
 
-/* What a crop shows is part of what there is without it. */
+/* A crop shows a part of the tensors without a crop. */
 static void check_crop(const struct dlbuf_frame *f, struct dlbuf_import_opts o,
 		       const struct dlbuf_frame_layout *part, uint32_t n)
 {
@@ -142,7 +142,7 @@ static void check_crop(const struct dlbuf_frame *f, struct dlbuf_import_opts o,
 	}
 }
 
-/* What the tensors say is the frame again, if its format is made of such tensors. */
+/* The tensors describe the frame again, if its format is made of such tensors. */
 static void check_way_back(const struct dlbuf_frame *f, DLManagedTensorVersioned *t[], uint32_t n,
 			   uint32_t asked)
 {
@@ -157,7 +157,7 @@ static void check_way_back(const struct dlbuf_frame *f, DLManagedTensorVersioned
 		return;
 	}
 	CHECK(!dlbuf_frame_layouts(&back, &o, l, &k) && k == n);
-	/* A step that nobody takes may be another one. */
+	/* The stride of a dimension of one element may differ. */
 	for (uint32_t i = 0; i < n; i++)
 		for (int d = 0; d < l[i].layout.ndim && d < t[i]->dl_tensor.ndim; d++)
 			if (l[i].shape[d] == 1)
@@ -167,7 +167,7 @@ static void check_way_back(const struct dlbuf_frame *f, DLManagedTensorVersioned
 	dlbuf_frame_drop(&back);
 }
 
-/* As consumers want them that know no offsets, crops or one fd for several planes. */
+/* For consumers that know no offsets, crops or one fd for several planes. */
 static void check_expand(const struct dlbuf_frame *f, uint8_t bits)
 {
 	struct dlbuf_frame e = { .size = sizeof(e) };

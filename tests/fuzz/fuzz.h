@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the fuzz targets share. An input is a string of small decisions and not
+ * Shared by the fuzz targets. An input is a string of small decisions and not
  * a struct, so that a byte changed is a field changed and the corpus outlives
  * the struct.
  */

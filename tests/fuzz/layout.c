@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Any layout, strided or not: what the library takes and what it refuses is what
- * 128 bits say, by each way in, and the elements of what it takes, and their
- * bytes, can be counted in an int64_t. What fits into a buffer becomes a tensor,
- * shares and views of it, and a message: each element is read and written.
+ * Any layout, strided or not: the library accepts and refuses the layouts that
+ * arithmetic with 128 bits accepts and refuses, by each way in. The elements of
+ * an accepted layout, and their bytes, can be counted in an int64_t. A layout
+ * that fits into a buffer becomes a tensor, shares and views of it, and a
+ * message: each element is read and written.
  *
  *	build/.../tests/fuzz/layout -max_total_time=60 tests/fuzz/corpus/layout
  */
@@ -87,7 +88,7 @@ static void check_message(const DLTensor *l, int want)
 	CHECK(ret == (want ? -EPROTO : 0));
 }
 
-/* Of the bytes that the tensor covers. */
+/* Views of the bytes that the tensor covers. */
 static void check_view(struct input *in, const DLManagedTensorVersioned *t, uint32_t access)
 {
 	int64_t shape[DLBUF_MAX_NDIM], strides[DLBUF_MAX_NDIM];

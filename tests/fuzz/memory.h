@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that fuzz targets import: memfds that stand for dma-bufs (memfds.h), whose bytes are
+ * Memory that fuzz targets import: memfds in place of dma-bufs (memfds.h), whose bytes are
  * known, so that a tensor is compared with its layout element by element.
  */
 #ifndef DLBUF_TESTS_FUZZ_MEMORY_H
@@ -94,7 +94,7 @@ static inline void fire(void *data)
 	__atomic_add_fetch(&memory.fired, 1, __ATOMIC_SEQ_CST);
 }
 
-/* How many numbers below end are open. */
+/* The number of open fds below end. */
 static inline unsigned int count_open(unsigned int end)
 {
 	unsigned int n = 0;
@@ -104,7 +104,7 @@ static inline unsigned int count_open(unsigned int end)
 	return n;
 }
 
-/* What an input has left; all its leases fire, and its fences signal, before. */
+/* Checks that an input has left nothing; before, all its leases fire and its fences signal. */
 static inline unsigned int memory_settle(void)
 {
 	while (event_pending() || memfds_pending())
@@ -137,7 +137,7 @@ static inline void memory_signal(int fd)
 
 /* ---------------------------------------------------------------- elements */
 
-/* The number of an element, which is told by the layout's own strides or by C order. */
+/* The number of an element, by the layout's own strides or by C order. */
 static inline uint64_t element_of(const DLTensor *l, uint64_t k)
 {
 	uint64_t at = 0, step = 1;
@@ -210,7 +210,7 @@ static inline void touch(DLManagedTensorVersioned *t, const DLTensor *want, uint
 
 /* ---------------------------------------------------------------- frames */
 
-/* Of a tensor that is made with this access, or with all that the fd allows. */
+/* The access of a tensor that is made with this access, or with all that the fd allows. */
 static inline uint32_t access_of(int fd, uint32_t asked)
 {
 	return asked == DLBUF_READ || (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY ? DLBUF_READ :
@@ -225,7 +225,7 @@ static inline bool frame_is_good(const struct dlbuf_frame *frame,
 	struct dlbuf_frame f = *frame;
 	uint64_t first, end;
 
-	/* STACKED is of one dma-buf, whatever the numbers of its fds. */
+	/* STACKED needs one dma-buf; the numbers of its fds do not matter. */
 	for (uint32_t i = 0; o->view == DLBUF_VIEW_STACKED && i < f.nplanes && i < DLBUF_MAX_PLANES;
 	     i++)
 		for (uint32_t k = i; k--;)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * Any bytes as a message: nothing may crash, be read beyond the end, or become
- * a tensor that is not what its own extent says; and what is understood is
- * written down again as the same bytes. It is received too, with the fds that it
- * asks for: each element of its tensors is read and written, and its lease ends.
+ * Any bytes as a message: nothing may crash, be read beyond the end, or become a
+ * tensor that differs from its own extent; and an accepted message is written
+ * again as the same bytes. It is received too, with the fds that it asks for:
+ * each element of its tensors is read and written, and its lease ends.
  *
  *	build/.../tests/fuzz/message -max_total_time=60 tests/fuzz/corpus/message
  *
- * The first byte says how many fds come along, as the head does otherwise.
+ * The first byte is the number of fds, which is otherwise in the head.
  */
 #include <sys/socket.h>
 
@@ -106,7 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	memory_begin();
 	fds = memory_settle();
-	/* Of its own size, so that a byte too far is seen. */
+	/* A block of exactly this size, so that an access after it is noticed. */
 	copy = malloc(size - 1 ? size - 1 : 1);
 	CHECK(copy);
 	memcpy(copy, data + 1, size - 1);

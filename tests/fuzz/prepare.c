@@ -2,8 +2,8 @@
 /*
  * Any options, frame and tensor: a plan has the sizes of docs/prepare.md, or is refused where the
  * header says so. The tensor has the values of the reference in tests/unit/prepare.c, and no byte
- * beside them changes. Crops are what plans of their own make. Frames of dma-bufs, for which memfds
- * stand, give what tensors of their planes give.
+ * beside them changes. Crops equal the results of plans of their own. Frames of dma-bufs, which
+ * memfds replace, give the same values as tensors of their planes.
  *
  *	build/.../tests/fuzz/prepare -max_total_time=60 tests/fuzz/corpus/prepare
  */
@@ -119,7 +119,7 @@ static void get_values(struct input *in, struct dlbuf_prepare_opts *o)
 	o->scale = scales[n % 8];
 	for (int i = 0; i < 3; i++) {
 		o->pad[i] = byte(in);
-		/* Of full scale, so that a float has as many digits. */
+		/* A part of full scale, so that a float has enough digits. */
 		o->mean[i] = n & 8 ? byte(in) * fabs(o->scale ? o->scale : o->dtype.bits == 8 ? 1 : 1 / 255.) : 0;
 		o->std[i] = n & 16 ? (1 + byte(in)) / 64. : 0;
 	}
@@ -485,7 +485,7 @@ static void check_frame(struct input *in, struct choice *c, struct dlbuf_prepare
 	CHECK(__atomic_load_n(&memory.fired, __ATOMIC_SEQ_CST) == fired + !ret);
 }
 
-/* Each crop is what a plan of its own makes, or all are refused and nothing is written. */
+/* Each crop equals the result of a plan of its own, or all are refused and nothing is written. */
 static void check_crops(struct input *in, struct choice *c, struct dlbuf_prepare *plan,
 			struct plane_tensors *planes)
 {
@@ -721,7 +721,10 @@ static bool splits(const struct choice *c)
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned int seed);
 
-/* Every other input is new: all decisions at once, where coverage says nothing of numbers. */
+/*
+ * Every other input is new: it makes all decisions at once, because coverage does not measure
+ * numbers.
+ */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned int seed)
 {
 	if (seed % 2)

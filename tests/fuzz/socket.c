@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * Any sequence of calls on one socketpair: what a peer sends, closes and shuts
- * down, and what the receiver asks for, with and without room for fds. Each call
- * says what a model of the queue says, so that a good message is received
- * whatever came before it; no call waits for what cannot come; and no fd, no
+ * Any sequence of calls on one socketpair: a peer sends, closes and shuts down,
+ * and the receiver requests, with and without room for fds. Each call gives the
+ * result of a model of the queue, so that a valid message is received after any
+ * other messages; no call waits for a message that cannot come; and no fd, no
  * lease and no event is left.
  *
  *	build/.../tests/fuzz/socket -max_total_time=60 tests/fuzz/corpus/socket
  *
  * Tensors of 0 to 64 dimensions and frames of all formats are sent both ways, kept,
- * and sent on. What is received is compared with what was sent, byte by byte.
+ * and sent on. The target compares the received bytes with the sent ones.
  */
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -20,7 +20,7 @@
 
 #define MAX_QUEUED 32
 #define MAX_KEPT 8
-#define IMPORT_FDS 8		/* that the import of a message needs besides its own */
+#define IMPORT_FDS 8		/* further fds that the import of a message needs */
 
 /* Each packet on its way. */
 struct sent {
@@ -46,12 +46,12 @@ struct game {
 	int type, us, them;	/* them: -1 when closed */
 	struct queue to_us, to_them;
 	struct kept kept[MAX_KEPT];
-	bool ended;		/* nobody will send any more */
+	bool ended;		/* the other side will not send any more */
 	bool shut;		/* by ourselves */
 	unsigned int leases;	/* sent */
 };
 
-/* Made once: what a peer sends. */
+/* Made once: the buffers that a peer sends. */
 static int kinds[8];
 static struct rlimit limit;
 static struct dlbuf_format_info formats[512];
@@ -361,7 +361,7 @@ static void check_received(struct game *g, struct sent *s, DLManagedTensorVersio
 	expect_point(&k->e);
 }
 
-/* Before the call there was room for so many fds; events only make more. */
+/* Before the call there was room for this many fds; events only free more. */
 static void check_taken(struct game *g, int ret, unsigned int before, bool good)
 {
 	struct sent *s;
@@ -405,7 +405,7 @@ static void receive(struct game *g)
 		bad |= (import.access = byte(&g->in)) > DLBUF_RW;
 	if (bits & 64)
 		import.flags = DLBUF_IMPORT_KEEP;
-	/* Who may wait does so for what is there, or is certain not to come. */
+	/* A call that may wait is only made if a message is there, or certain not to come. */
 	if (wait)
 		opts.deadline_ns = bits & 32 || (!g->to_us.n && !g->ended);
 	else
@@ -420,7 +420,7 @@ static void receive(struct game *g)
 	if (bad)
 		CHECK(ret == -EINVAL);
 	else if (!g->to_us.n && getpeername(g->us, &peer, &size))
-		/* A datagram socket is not connected after a send to a peer that is gone. */
+		/* A datagram socket is not connected after a send to a peer that has ended. */
 		CHECK(g->type == SOCK_DGRAM && ret == -ENOTCONN);
 	else if (!g->to_us.n)
 		CHECK(ret == (g->ended ? -EPIPE : wait ? -ETIME : -EAGAIN));
@@ -589,7 +589,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	g.them = pair[1];
 	play(&g);
 	release_limit();
-	/* Whatever has happened, what is queued comes, and then no more. */
+	/* In every case the queued messages come, and then no more. */
 	g.in.at = g.in.end;
 	while (g.to_us.n)
 		receive(&g);

@@ -2,8 +2,8 @@
 /*
  * Any order of accesses and fences: tensors of several imports and planes of frames are acquired,
  * alone and together, released, and deleted in the middle, while fences of others come and signal.
- * Each call says what a model of the fences says; no call waits for one that nobody signals; leases
- * fire once, and no fd is left.
+ * Each call gives the result of a model of the fences; no call waits for a fence that is not
+ * signalled; leases fire once, and no fd is left.
  *
  *	build/.../tests/fuzz/sync -max_total_time=60 tests/fuzz/corpus/sync
  */
@@ -117,7 +117,7 @@ static void share(struct game *g)
 	*to = (struct holder){ .t = t, .buffer = from->buffer, .access = from->access };
 }
 
-/* A fence of somebody's work on a buffer. */
+/* A fence of another user's work on a buffer. */
 static void add_fence(struct game *g)
 {
 	struct fence *f = &g->fences[byte(&g->in) % MOST_FENCES];
@@ -146,7 +146,7 @@ static void signal_fence(struct game *g, unsigned int i)
 	*f = (struct fence){ .writer = -1 };
 }
 
-/* What one of them says, or all of them together. */
+/* The status of one fence, or of all together. */
 static int want_acquire(const struct game *g, struct holder *const list[], unsigned int n,
 			uint32_t access, int fence)
 {
@@ -163,7 +163,7 @@ static int want_acquire(const struct game *g, struct holder *const list[], unsig
 	}
 	if (!access || access > DLBUF_RW)
 		return -EINVAL;
-	/* Which of these is told is the call's. */
+	/* The call decides which of these it reports. */
 	if (denied || busy)
 		return 1;
 	return wait || (fence >= 0 && memory_fence_is_pending(fence)) ? -ETIME : 0;
@@ -188,7 +188,7 @@ static void acquire(struct game *g)
 	if (bits & 64)
 		o.flags = DLBUF_ACQUIRE_DAMAGED;
 	want = want_acquire(g, list, n, access, o.fence);
-	/* One that cannot wait for ever has no deadline. */
+	/* A call that cannot wait without end needs no deadline. */
 	if (!want && bits & 128)
 		o.deadline_ns = 0;
 	ret = bits & 1 ? dlbuf_acquire(t[0], access, NULL, &o) :
@@ -247,7 +247,7 @@ static void by_fence(struct game *g)
 	      (ret == -EINVAL && !h->acquired));
 }
 
-/* What there is to wait for is told without waiting. */
+/* dlbuf_pending() reports the pending work without waiting. */
 static void look(struct game *g)
 {
 	struct holder *h = holder(g);

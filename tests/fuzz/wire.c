@@ -2,7 +2,7 @@
 /*
  * The wire of the Verilog simulators (dlbuf/vpi.h). A program sends, by the library or in its own
  * words; a simulator receives, hands back, keeps and forgets, in any order. The received bytes are
- * those that were sent. Work that was not done is told once. No fd is left.
+ * those that were sent. Work that was not completed is reported once. No fd is left.
  *
  *	build/.../tests/fuzz/wire -max_total_time=60 tests/fuzz/corpus/wire
  */
@@ -49,12 +49,12 @@ static struct sent *next(struct game *g)
 
 static void attach(struct game *g)
 {
-	/* The queue of a program that does not look may be full of those that have ended. */
+	/* If a program does not receive, its queue may be full of simulators that have ended. */
 	if (g->program < 0 && g->simulator < 0)
 		CHECK(!dlbuf_vpi_connect(name + 4, &g->simulator) || g->ended);
 }
 
-/* A second simulator is told that it is the second, or that all have ended. */
+/* A second simulator gets the error that it is the second, or that the program has ended. */
 static void attach_again(struct game *g)
 {
 	struct dlbuf_vpi_arrival a = { .size = sizeof(a) };
@@ -68,7 +68,7 @@ static void attach_again(struct game *g)
 	g->ended = true;
 }
 
-/* What happened before is told once, to whoever asks first. */
+/* An earlier failure is reported once, to the first caller. */
 static int acquire(DLManagedTensorVersioned *t, uint32_t access, bool damaged)
 {
 	struct dlbuf_acquire_opts o = { .size = sizeof(o), .deadline_ns = 1,
@@ -159,7 +159,7 @@ static void send_raw(struct game *g)
 		s->access = packet.head.access;
 		memcpy(s->name, packet.head.name, sizeof(s->name));
 		if (bytes >= sizeof(packet.head)) {
-			/* Aligned, as the parser wants it. */
+			/* Aligned, as the parser requires. */
 			memcpy(p.data, packet.bytes, bytes - sizeof(packet.head));
 			if (!message_parse(p.data, bytes - sizeof(packet.head), nfds - 1, &m))
 				expect_message(&s->e, &m, fds);
@@ -235,7 +235,7 @@ static void hang_up(struct game *g)
 	g->ended = true;
 }
 
-/* Others that use the memory wait for the simulator, or are told of its end. */
+/* Other users of the memory wait for the simulator, or get the error of its end. */
 static void look(struct game *g)
 {
 	const DLTensor l = { .dtype = { kDLUInt, 8, 1 } };
@@ -329,7 +329,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (g.program >= 0)
 		close(g.program);
 	dlbuf_device_close(g.dev);
-	/* What the last simulator did not do is told, and not to the next input. */
+	/*
+	 * The last simulator's failure is reported here, so that the next input does not get it.
+	 */
 	while (event_pending())
 		sched_yield();
 	for (unsigned int i = 0; i < NMEMORY; i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CUDA's driver API for the tests and benchmarks on a GPU: what dlbuf calls,
- * and what only they do. A function that a driver lacks is NULL.
+ * CUDA's driver API for the tests and benchmarks on a GPU: the functions that
+ * dlbuf calls, and those that only the tests call. A function that a driver
+ * lacks is NULL.
  */
 #ifndef DLBUF_GPU_DRIVER_H
 #define DLBUF_GPU_DRIVER_H
@@ -40,7 +41,7 @@ enum {
 	DRIVER_READ_WRITE = 3,
 };
 
-/* What only the tests call, like CUDA_FUNCTIONS. */
+/* Functions that only the tests call, like CUDA_FUNCTIONS. */
 #define DRIVER_ONLY(X)							\
 	X(MemAllocManaged, cuMemAllocManaged, ,				\
 	  (cuda_pointer *p, size_t bytes, unsigned int flags))		\

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the programs of the suite for a GPU share: the driver, a stream that is
- * held back, and the records of what was found, of which the report is made.
+ * Shared by the programs of the suite for a GPU: the driver, a stream that is
+ * held, and the records of the results, from which the report is made.
  */
 #ifndef DLBUF_GPU_H
 #define DLBUF_GPU_H
@@ -39,7 +39,7 @@ void gpu_ok(const char *file, int line, cuda_result result, const char *call);
 void gpu_record(const char *what, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* A call that may be refused: recorded as what the driver says. */
+/* A call that may be refused: its result is recorded. */
 bool gpu_answer(const char *what, const char *call, cuda_result result);
 
 uint64_t gpu_now(void);		/* CLOCK_MONOTONIC, nanoseconds */
@@ -47,7 +47,7 @@ uint64_t gpu_now(void);		/* CLOCK_MONOTONIC, nanoseconds */
 /* Opens "cuda:0", or the case is skipped. */
 struct dlbuf_device *gpu_open(uint32_t flags);
 
-/* A udmabuf with its memfd; skips the case where there is none. */
+/* A udmabuf with its memfd; skips the case if there is none. */
 struct dlbuf_udmabuf gpu_udmabuf(uint64_t bytes);
 
 /* A byte tensor over all of a dma-buf, by these paths only; NULL: none. */
@@ -55,10 +55,10 @@ DLManagedTensorVersioned *gpu_import(struct dlbuf_device *dev, int fd,
 				     uint64_t bytes, uint32_t paths);
 
 /*
- * A stream that does nothing until it is let go: by a word of pinned memory for
- * which it waits, or where the driver has no such wait by a function that it
- * calls. While it is held nothing may be allocated or freed with the driver,
- * which may wait for all streams then.
+ * A stream that is held until it is released: it waits for a word of pinned
+ * memory, or, if the driver has no such wait, in a function that it calls.
+ * While it is held nothing may be allocated or freed with the driver, which may
+ * wait for all streams then.
  */
 struct gpu_hold {
 	cuda_stream stream;

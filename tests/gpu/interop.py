@@ -4,7 +4,7 @@
 
     PYTHONPATH=... tests/gpu/interop.py LIBRARY [CASE...]
 
-What the one writes on a stream of its own the other reads, and back. KTAP on
+Each reads what the other has written on a stream of its own. KTAP on
 standard output; exit status 4 where the library is not installed.
 """
 
@@ -52,7 +52,7 @@ class Torch:
             return x.cpu().numpy()
 
     def fill(self, x, start):
-        """On its own stream, which nobody waits for here."""
+        """On its own stream, for which no call waits here."""
         with self.torch.cuda.stream(self.stream):
             x.copy_(start + self.torch.arange(
                 x.numel(), device="cuda", dtype=self.torch.int32))
@@ -221,7 +221,7 @@ class Driver(Torch):
 
     def take(self, tensor):
         taken = tensor.share()
-        # What is of no dma-buf has nobody to be in order with.
+        # Memory of no dma-buf needs no order with other devices.
         if taken.fd is not None:
             taken.acquire("rw", stream=self.handle)
         return Array(taken, taken.__cuda_array_interface__["data"][0], None)
@@ -332,7 +332,7 @@ def ordered(library, make):
 
 
 def on_the_cpu(library, make):
-    """What the GPU has written into a udmabuf the CPU reads, and back."""
+    """The CPU reads the GPU's writes to a udmabuf, and the GPU the CPU's."""
     if library.fill is None:
         raise Skip("its arrays do not change")
     tensor = make()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Which calls of the driver wait for a stream; and a context that is lost: what the driver
- * does with the functions that it was given, and what dlbuf's calls, fds and leases do.
- * The context is lost by a kernel that ends in a trap. Each case is a process.
+ * Which calls of the driver wait for a stream; and a lost context: the driver's treatment
+ * of pending host functions, and the results of dlbuf's calls, fds and leases. The context
+ * is lost by a kernel that ends in a trap. Each case is a process.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -36,7 +36,7 @@ static void *try_call(void *data)
 	return NULL;
 }
 
-/* What it did within a second; while it waits, let_go() makes it return. */
+/* The result within a second; if the call waits, let_go() makes it return. */
 static void attempt(const char *what, struct attempt *a, void (*let_go)(void *data),
 		    void *data)
 {
@@ -107,7 +107,7 @@ TEST(frees)
 	gpu_begin();
 	gpu_hold_create(&h);
 	map_memory();
-	/* Once before, for what is made at the first. */
+	/* Once before, because the first call makes objects that stay. */
 	for (int round = 0; round < 2; round++)
 		for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
 			if (round) {
@@ -273,7 +273,7 @@ static DLManagedTensorVersioned *leased(struct dlbuf_device *dev, int fd,
 	return t[0];
 }
 
-/* Nobody calls the library: it notices by itself. */
+/* No thread calls the library: it notices the loss by itself. */
 TEST(lost_while_all_wait)
 {
 	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = "device");

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""machine: what a report says of the machine, as JSON on standard output
+"""machine: a report's data about the machine, as JSON on standard output
 
     tests/gpu/machine.py [--hold]
 
@@ -37,7 +37,7 @@ class Refused(Exception):
 
 
 class Driver:
-    """libcuda, or what DLBUF_CUDA_LIBRARY names."""
+    """libcuda, or the library that DLBUF_CUDA_LIBRARY names."""
 
     def __init__(self):
         name = os.environ.get("DLBUF_CUDA_LIBRARY") or "libcuda.so.1"
@@ -106,7 +106,7 @@ def library(name):
 
 
 def modules():
-    """Those that have to do with it, as far as the kernel tells."""
+    """The kernel modules that concern dma-bufs or the GPU, as far as the kernel lists them."""
     names = re.compile(r"nvidia|udmabuf|vgem|gdrdrv|nouveau|vivid")
     loaded = [l.split()[0] for l in (text_of("/proc/modules") or "").split("\n")
               if l]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A producer that writes late: whoever waits sees what it wrote, whoever does
- * not sees what was there before. Both, so that it is the wait that did it.
+ * A producer that writes late: a reader that waits reads the new bytes, a
+ * reader that does not wait reads the old ones. Both, so that it is the wait
+ * that did it.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -28,7 +29,7 @@ static bool is(uint32_t pattern)
 	return !memcmp(got, want, BYTES);
 }
 
-/* What is there, for whoever does not ask. */
+/* The old bytes, for a reader that does not wait. */
 static bool there_is(int fd, uint32_t pattern)
 {
 	uint8_t *map = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, fd, 0);
@@ -80,7 +81,10 @@ static void until(const unsigned int *n, unsigned int want_n)
 	CHECK_EQ(__atomic_load_n(n, __ATOMIC_SEQ_CST), want_n);
 }
 
-/* Once through the event thread: what was ready before has been told. */
+/*
+ * Waits for one callback on the event thread: events that were ready before have run their
+ * callbacks.
+ */
 static void settle(void)
 {
 	unsigned int told = 0;
@@ -225,7 +229,7 @@ static void read_by_cpu(struct producer *p)
 	CHECK_ERR(dlbuf_acquire(r.t, DLBUF_READ, NULL, &past), -ETIME);
 	REQUIRE(!pthread_create(&thread, NULL, read_all, &r));
 	until(&r.begun, 1);
-	/* Without the wait the early bytes are what it would see. */
+	/* Without the wait it would see the early bytes. */
 	CHECK(there_is(p->buf.fd, EARLY));
 	CHECK(!gpu_idle(p->hold.stream));
 	gpu_let_go(&p->hold);
@@ -265,7 +269,7 @@ static void lease_waits(void *arg)
 
 	producer_create(&p, path_of(arg));
 	produce(&p);
-	/* Whoever asks for order asks for the buffer back, too. */
+	/* A caller that requires order must also get the buffer back. */
 	cts_delete(p.t);
 	settle();
 	CHECK_EQ(__atomic_load_n(&p.released, __ATOMIC_SEQ_CST), 0);
@@ -281,7 +285,7 @@ static void lease_waits(void *arg)
 	producer_destroy(&p);
 }
 
-/* Without order nobody waits, and the lease goes with the tensor. */
+/* Without order no call waits, and the lease fires with the tensor. */
 static void lease_without_order(void *arg)
 {
 	struct producer p;
@@ -295,7 +299,7 @@ static void lease_without_order(void *arg)
 	CHECK(!gpu_idle(p.hold.stream));
 	CHECK(there_is(p.buf.fd, EARLY));
 	gpu_let_go(&p.hold);
-	/* Who works without order waits before he gives the tensor up. */
+	/* A program that works without order waits before it deletes the tensor. */
 	GPU_OK(StreamSynchronize, p.hold.stream);
 	CHECK(there_is(p.buf.fd, LATE));
 	cts_delete(p.t);
@@ -328,7 +332,7 @@ static void stream_waits(void *arg)
 	GPU_OK(MemHostAlloc, &pinned, BYTES, 0);
 	produce(&p);
 
-	/* Who asks for no order gets none. */
+	/* Without order nothing waits. */
 	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, DLBUF_STREAM_NO_ORDER, NULL));
 	GPU_OK(MemcpyDtoHAsync, pinned, address(t), BYTES, stream);
 	GPU_OK(StreamSynchronize, stream);
@@ -410,7 +414,7 @@ static void fence_waits(void *arg)
 
 /* ---------------------------------------------------------------- own memory */
 
-/* Memory that only the GPU sees: what is released late is told late. */
+/* Memory that only the GPU sees: a late release signals late. */
 TEST(own_memory)
 {
 	DLBUF_OPTS(dlbuf_alloc_opts, alloc, .exporter = "device");

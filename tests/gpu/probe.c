@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * What a driver does with dma-bufs and fences, in its own words. Whatever it
- * refuses is an answer and no failure; what fails is memory that shows other
- * bytes than it should, and answers that contradict each other.
+ * A driver's answers about dma-bufs and fences. A refusal is an answer and no
+ * failure; wrong bytes in memory, and answers that contradict each other, are
+ * failures.
  *
  *	DLBUF_GPU_RECORDS=FILE probe [CASE...]
  */
@@ -104,7 +104,7 @@ TEST(machine)
 	gpu_end();
 }
 
-/* What the library makes of the machine. */
+/* The library's view of the machine. */
 TEST(device)
 {
 	DLBUF_INFO(dlbuf_device_info, info);
@@ -142,7 +142,7 @@ static const uint8_t *next(void)
 	return want;
 }
 
-/* Pages of got that are not want's: what a wrong mapping would have. */
+/* Counts pages of got that are not want's, as a wrong mapping would have. */
 static unsigned int wrong_pages(void)
 {
 	unsigned int n = 0;
@@ -440,7 +440,7 @@ static void look_at_ioctls(const char *what, int fd)
 		   "signalled: no fences" : "pending");
 }
 
-/* Where the CPU can see it at all it has to see the same bytes. */
+/* If the CPU can map the memory, it must read the same bytes. */
 static void look_at_mapping(const char *what, int fd, cuda_pointer p,
 			    size_t bytes)
 {
@@ -682,7 +682,7 @@ TEST(memops)
 
 /* ---------------------------------------------------------------- fences */
 
-/* A hold that is let go by another thread if this one is stuck. */
+/* A hold that another thread releases if this thread is stuck. */
 struct guard {
 	struct gpu_hold *hold;
 	pthread_t thread;
@@ -708,7 +708,7 @@ static void guard_begin(struct guard *g, struct gpu_hold *h)
 	REQUIRE(!pthread_create(&g->thread, NULL, watch, g));
 }
 
-/* True: it was stuck, and has been let go. */
+/* True: the thread was stuck, and the hold was released. */
 static bool guard_end(struct guard *g)
 {
 	CHECK_EQ(write(g->done[1], "", 1), 1);
@@ -751,7 +751,7 @@ static bool is_eventfd(int fd)
 	return strstr(target, "eventfd");
 }
 
-/* What a release gives while the stream's work is not done. */
+/* The fence of a release while the stream's work is pending. */
 TEST(fence_out)
 {
 	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = "device");
@@ -774,7 +774,7 @@ TEST(fence_out)
 	if (!t && dlbuf_alloc(&dev, 1, &layout, &opts, &t))
 		SKIP("no dma-buf to release: %s", dlbuf_last_error());
 	gpu_hold_create(&h);
-	/* Once before, for what is made at the first. */
+	/* Once before, because the first call makes objects that stay. */
 	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, h.stream, NULL));
 	CHECK_OK(dlbuf_release(t, h.stream, &fence));
 	if (fence >= 0)

@@ -21,7 +21,7 @@ nothing about any GPU.
 
 
 def results_of(log):
-    """What a program printed: name, result, reason."""
+    """A program's output: name, result, reason."""
     try:
         with open(log, errors="replace") as f:
             lines = f.read().split("\n")
@@ -46,7 +46,7 @@ def lines_of(path):
 
 
 def numbers_of(path):
-    """What bench/cuda has measured; None: it did not run."""
+    """bench/cuda's figures; None: it did not run."""
     found = {"figures": [], "targets": [], "skipped": []}
     for line in lines_of(path):
         kind = line.pop("kind")
@@ -179,7 +179,7 @@ def numbers(n):
 
 
 def lines_about(n):
-    """The same for who looks on."""
+    """The same for people."""
     if not n:
         return
     for f in n["figures"]:

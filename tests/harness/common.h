@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What tests of all kinds begin and end with. */
+/* Begin and end of tests of all kinds. */
 #ifndef TESTS_COMMON_H
 #define TESTS_COMMON_H
 
@@ -7,7 +7,7 @@
 
 #include <dlbuf/dlbuf.h>
 
-/* Initializers of what is asked for: bytes, and a picture. */
+/* Initializers of requests: bytes, and a picture. */
 #define LAYOUT8(n, of, ...)							\
 	{ .ndim = (n), .dtype = { kDLUInt, 8, 1 },			\
 	  .shape = (int64_t *)(of), ##__VA_ARGS__ }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What ktap.h declares. */
+/* The functions that ktap.h declares. */
 #include "ktap.h"
 
 #include <dirent.h>
@@ -170,8 +170,8 @@ void ktap_keeps(unsigned int what)
 
 #if KTAP_COUNTS_HEAP
 /*
- * glibc's way of replacing malloc. Its own statistics count a freed block in
- * a thread's cache as used, and so cannot tell a leak.
+ * glibc's way of replacing malloc. Its own statistics count a freed block in a
+ * thread's cache as used, so they cannot show a leak.
  */
 #include <malloc.h>
 
@@ -352,8 +352,8 @@ static void ktap_check_leaks(void)
 
 	failures = &ktap.result->failures;
 	/*
-	 * A thread frees what is its own after the last that a case sees of it. What
-	 * is seen is final if there was no thread before the look.
+	 * A thread frees its own data after the last event that a case sees of it.
+	 * The result is final if no other thread existed before the check.
 	 */
 	for (int64_t end = ktap_now_ns() + patience * 1000000000LL;;) {
 		bool threads = ktap_has_threads();
@@ -437,7 +437,7 @@ static void ktap_run_here(const struct ktap_case_entry *c)
 		c->fn(c->arg);
 		if (ktap.tidy)
 			ktap.tidy();
-		/* A failed case has more to tell than what it left behind. */
+		/* If a case has failed, its failure is more important than its leaks. */
 		if (!ktap.result->failures)
 			ktap_check_leaks();
 		if (!ktap.result->checks) {

@@ -18,10 +18,10 @@
  * Cases run in the order of their definition, each in a child of its own with
  * a time limit, so that a crash or a hang is one case's failure. Around each
  * the harness looks at open fds, at mappings of dma-bufs and memfds and, with
- * glibc and without a sanitizer, at the heap: what is left over, or missing,
- * fails the case. So does a case that checks nothing. A case that uses what lasts
- * only for some time says so with ktap_lasts(): if it fails later than that, it runs
- * again, ten times at most: a busy machine may be late more than once.
+ * glibc and without a sanitizer, at the heap: a remaining or a missing resource
+ * fails the case. So does a case without checks. A case that uses a resource with
+ * a limited life calls ktap_lasts(): if it fails later than that, it runs again,
+ * ten times at most: a busy machine may be late more than once.
  *
  * A program that makes its cases at run time has a main() of its own:
  *
@@ -29,8 +29,8 @@
  *	ktap_case("import", import_case, &formats[i]);
  *	return ktap_run(argc, argv);
  *
- * KTAP_ALLOCS(expr), where KTAP_COUNTS_HEAP is 1, is how often a call that gives 0
- * has allocated.
+ * KTAP_ALLOCS(expr), if KTAP_COUNTS_HEAP is 1, is the number of allocations of a
+ * call that returns 0.
  *
  * A program is linked with ktap.o. C++ may include this, too, in GNU's dialect.
  *
@@ -145,7 +145,7 @@ typedef void (*ktap_fn)(void *arg);
 		ktap_check_err(__FILE__, __LINE__, expr, err, #expr, #err);  \
 	})
 
-/* What the last error said contains this. */
+/* The last error text contains this. */
 #define CHECK_SAYS(part)                                                     \
 	ktap_check(__FILE__, __LINE__, !!strstr(dlbuf_last_error(), part),   \
 		   "'%s' says nothing of '%s'", dlbuf_last_error(), part)
@@ -203,7 +203,7 @@ struct ktap_case_entry {
 	void *arg;
 };
 
-/* What a process holds. */
+/* The resources of a process. */
 struct ktap_holdings {
 	unsigned int nfds;
 	struct {
@@ -220,7 +220,7 @@ struct ktap_place {
 	const char *text;
 };
 
-/* What a case tells its parent, in memory that both see. */
+/* Results of a case for its parent, in shared memory. */
 struct ktap_result {
 	unsigned int checks, failures;	/* atomic */
 	unsigned int keeps;
@@ -268,7 +268,7 @@ static inline struct ktap_int ktap_int_of(unsigned long long value, bool is_sign
 
 /* ---------------------------------------------------------------- functions */
 
-/* "# file:line: text", on one line whatever the text. */
+/* "# file:line: text", on one line with any text. */
 __attribute__((format(printf, 3, 4)))
 void ktap_note(const char *file, int line, const char *fmt, ...);
 
@@ -289,17 +289,17 @@ void ktap_wait(const struct ktap_place *here);
 __attribute__((noreturn)) void ktap_leave(void);
 __attribute__((format(printf, 1, 2), noreturn))
 void ktap_skip(const char *fmt, ...);
-/* What this process holds now. */
+/* The resources of this process now. */
 void ktap_look(struct ktap_holdings *h);
 int64_t ktap_now_ns(void);
-/* What the case uses lasts so long from now; the first one counts. */
+/* The resource lives this long from now; the first call counts. */
 void ktap_lasts(int64_t ns);
 void ktap_keeps(unsigned int what);
 
 /*
  * A call of the library has returned this. With KTAP_SEEN in the environment the end of
- * the run tells each function, negative errno and place: "# seen NAME ERRNO FILE:LINE".
- * tests/abi/errors compares them with the headers. Returns ret.
+ * the run prints each function, negative errno and place: "# seen NAME ERRNO
+ * FILE:LINE". tests/abi/errors compares them with the headers. Returns ret.
  */
 int ktap_seen(const char *name, const char *file, int line, int ret);
 
@@ -309,9 +309,9 @@ void ktap_case(const char *name, ktap_fn fn, void *arg);
 __attribute__((format(printf, 1, 2)))
 void ktap_prefix(const char *fmt, ...);
 /*
- * What is called in a case's process before what it holds is looked at, and
- * after it has passed; NULL: nothing. For what a driver keeps for good, and what
- * the cases' own helpers do.
+ * Functions that are called in a case's process before its resources are
+ * counted, and after it has passed; NULL: none. For resources that a driver
+ * keeps for good, and resources of the cases' own helpers.
  */
 void ktap_around(void (*before)(void), void (*after)(void));
 /* Runs the cases that the arguments name, or all; the exit status. */

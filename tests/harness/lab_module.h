@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dma-bufs and fences that fail when told to: the calls of /dev/dlbuf-lab,
- * which tests/guest/module/dlbuf_lab.h describes. Each returns what ioctl() does.
+ * dma-bufs and fences that fail on request: the calls of /dev/dlbuf-lab,
+ * which tests/guest/module/dlbuf_lab.h describes. Each returns ioctl()'s result.
  */
 #ifndef TESTS_LAB_MODULE_H
 #define TESTS_LAB_MODULE_H

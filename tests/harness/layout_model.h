@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What dlbuf_layout_extent() has to answer, computed in 128 bits: for the unit
- * test's random layouts and for the fuzz targets. Where the compiler has none
- * there is no model.
+ * The expected result of dlbuf_layout_extent(), computed in 128 bits: for the unit
+ * test's random layouts and for the fuzz targets. Without 128-bit integers in
+ * the compiler there is no model.
  */
 #ifndef DLBUF_TESTS_LAYOUT_MODEL_H
 #define DLBUF_TESTS_LAYOUT_MODEL_H
@@ -43,7 +43,7 @@ static inline unsigned int model_bits(uint8_t code)
 	return code < sizeof(own) ? own[code] : 0;
 }
 
-/* Of a layout whose data is NULL and whose ndim is in range. */
+/* For a layout whose data is NULL and whose ndim is in range. */
 static inline int layout_model(const DLTensor *l, uint64_t *first,
 			       uint64_t *end)
 {

@@ -376,7 +376,7 @@ SEAM int ioctl(int fd, int request, ...)
 	va_end(args);
 	delay("ioctl");
 	if (memfds_stand_in) {
-		/* Unlike what answers here, an ioctl() is no cancellation point. */
+		/* Unlike the calls in here, an ioctl() is no cancellation point. */
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 		ret = answer(fd, (unsigned int)request, arg, &mine);
 		pthread_setcancelstate(state, NULL);
@@ -437,7 +437,7 @@ SEAM int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, con
 	}
 }
 
-/* What headers make of calls in builds with _FORTIFY_SOURCE. */
+/* The functions that calls become in builds with _FORTIFY_SOURCE. */
 SEAM int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
 		     const sigset_t *mask, size_t bytes);
 SEAM int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * memfds that answer as dma-bufs, and eventfds as sync_files, for programs that run where there
- * is no dma-buf: the stress test and the fuzz targets. The program's symbols come before those of
- * shared objects, so the library, the doubles and real drivers call these, too.
+ * memfds that behave as dma-bufs, and eventfds as sync_files, for programs that run on machines
+ * without dma-bufs: the stress test and the fuzz targets. The program's symbols come before those
+ * of shared objects, so the library, the doubles and real drivers call these, too.
  *
- * DMA_BUF_IOCTL_SYNC, EXPORT and IMPORT_SYNC_FILE, SYNC_IOC_MERGE and poll() of a dma-buf do what
- * the kernel does with fences. A "kernel" thread signals the merged ones. UDMABUF_CREATE gives
- * the memfd itself.
+ * DMA_BUF_IOCTL_SYNC, EXPORT and IMPORT_SYNC_FILE, SYNC_IOC_MERGE and poll() of a dma-buf treat
+ * fences as the kernel does. A "kernel" thread signals the merged ones. UDMABUF_CREATE gives the
+ * memfd itself.
  */
 #ifndef TESTS_MEMFDS_H
 #define TESTS_MEMFDS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages as a peer sends them that does not use the library to do so. */
+/* Messages of a peer that does not use the library. */
 #ifndef TESTS_PACKET_H
 #define TESTS_PACKET_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What another thread of this process does, by the kernel's word. */
+/* The state of another thread of this process, as the kernel reports it. */
 #ifndef TESTS_THREAD_H
 #define TESTS_THREAD_H
 
@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <sys/types.h>
 
-/* The first line of the file in /proc of a thread of any process; nothing of one that has ended. */
+/* The first line of a thread's file in /proc, of any process; empty if the thread has ended. */
 static inline void thread_line(pid_t tid, const char *file, char *line, size_t size)
 {
 	char path[64];

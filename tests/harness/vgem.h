@@ -16,7 +16,7 @@
 
 #include <linux/dma-buf.h>
 
-/* Of drm.h and drm_mode.h, which a machine without libdrm's need not have. */
+/* Parts of drm.h and drm_mode.h, which a machine without libdrm's headers may lack. */
 struct vgem_version {
 	int major, minor, patch;
 	size_t name_len;

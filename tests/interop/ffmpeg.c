@@ -193,7 +193,7 @@ TEST(refused)
 	d.objects[0].size = 0;
 	CHECK_OK(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f));
 	CHECK_EQ(f.planes[1].bytes, 0);
-	/* Whoever made this one by hand frees it by hand: no lease can keep it. */
+	/* The program made this one by hand and frees it by hand: no lease can keep it. */
 	CHECK_ERR(dlbuf_ffmpeg_lease(av, &f), -EINVAL);
 	CHECK_ERR(dlbuf_ffmpeg_map(av, DLBUF_READ, &f), -EOPNOTSUPP);
 	/* As many planes as it should have, in too few layers. */
@@ -531,7 +531,7 @@ static void against_ffmpeg(int layers, const char *node)
 	REQUIRE(!av_hwframe_transfer_data(copy, r.av, 0));
 	CHECK_EQ(copy->format, AV_PIX_FMT_NV12);
 	CHECK_EQ(differ(t, copy), 0);
-	/* And the comparison sees what differs. */
+	/* And the comparison sees differences. */
 	copy->data[1][copy->linesize[1] * 24 + 99] ^= 1;
 	CHECK_EQ(differ(t, copy), 1);
 	back_to_ffmpeg(&r, t);
@@ -597,7 +597,7 @@ TEST(swscale_reads_the_tensors)
 	real_close(&r);
 }
 
-/* A crop that FFmpeg carries is what the tensors show. */
+/* The tensors show the crop of FFmpeg's frame. */
 TEST(cropped)
 {
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
@@ -741,7 +741,7 @@ static void on_given_back(void *data)
 	given_back++;
 }
 
-/* What goes in comes out again, and once back. */
+/* The frame becomes an AVFrame and a frame again, with equal values. */
 TEST(out)
 {
 	struct dlbuf_frame f = FRAME(33, 17, DLBUF_FOURCC('N', 'V', '1', '2'), DLBUF_CODE_DRM, 2,
@@ -770,7 +770,7 @@ TEST(out)
 	av_frame_free(&clone);
 	CHECK_EQ(given_back, 1);
 
-	/* Both in one object; and what FFmpeg cannot have. */
+	/* Both in one object; and layouts that FFmpeg cannot describe. */
 	sent.planes[1].fd = a.fd;
 	f = sent;
 	REQUIRE_OK(dlbuf_ffmpeg_avframe(&f, &av));
@@ -953,8 +953,8 @@ static AVFrame *filled(void)
 }
 
 /*
- * FFmpeg's mapping of VA-API: two layers, and no hw_frames_ctx to say what
- * they are. FFmpeg writes the surface through an image and dlbuf reads it.
+ * FFmpeg's mapping of VA-API: two layers, and no hw_frames_ctx that describes
+ * them. FFmpeg writes the surface through an image and dlbuf reads it.
  */
 TEST(vaapi)
 {
@@ -984,7 +984,7 @@ TEST(vaapi)
 	dlbuf_device_close(cpu);
 }
 
-/* What FFmpeg knows of the frame is not in the mapping, and not lost. */
+/* FFmpeg's metadata of the frame is not in the mapping, and is kept. */
 TEST(mappings_keep_properties)
 {
 	struct dlbuf_frame frame;
@@ -1006,7 +1006,7 @@ TEST(mappings_keep_properties)
 	av_frame_free(&av);
 }
 
-/* Where Vulkan's driver can export images with rows one after another. */
+/* If Vulkan's driver can export images with linear rows. */
 TEST(vulkan)
 {
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];

@@ -136,7 +136,7 @@ TEST(modifiers)
 		{ "video/x-raw(memory:DMABuf),format=NV12" SIZE, nv12, 2,
 		  DLBUF_MOD_INVALID },
 		{ DMA_DRM "NV12" SIZE, nv12, 2, DLBUF_MOD_LINEAR },
-		/* Features that say nothing of memory. */
+		/* Features that do not name memory. */
 		{ "video/x-raw(format:Interlaced),format=NV12,interlace-mode=alternate" SIZE,
 		  nv12, 2, DLBUF_MOD_LINEAR },
 		{ "video/x-raw(memory:SystemMemory,meta:GstVideoOverlayComposition),format=NV12"
@@ -161,10 +161,10 @@ TEST(modifiers)
 	}
 }
 
-/* Of a device that only reads rows: all formats, DMA_DRM first. */
+/* The caps of a device that only reads rows: all formats, DMA_DRM first. */
 TEST(caps_of_a_device)
 {
-	/* What elements give is in them, and other modifiers are not. */
+	/* The caps contain the elements' formats, and no other modifiers. */
 	static const struct {
 		const char *caps;
 		bool other;
@@ -270,7 +270,7 @@ TEST(bayer)
 		CHECK_EQ(info.dtype.bits, cases[i].bits);
 		CHECK_EQ(info.depth, cases[i].depth);
 		CHECK_EQ(f.modifier, DLBUF_MOD_LINEAR);
-		/* Of colour these caps say nothing. */
+		/* These caps have no colour. */
 		CHECK_EQ(dlbuf_gstreamer_colour_(&f.info).matrix, 1);
 		CHECK_EQ(dlbuf_gstreamer_colour_(&f.info).primaries, 0);
 		CHECK_EQ(dlbuf_gstreamer_colour_(&f.info).range, 0);
@@ -474,7 +474,7 @@ TEST(orientations)
 		seen |= 1u << same[k].orientation;
 	}
 	CHECK_EQ(seen, 255);
-	/* Of the file, whichever comes first. */
+	/* The file's tag, in either order. */
 	tags = gst_tag_list_new(GST_TAG_IMAGE_ORIENTATION, "rotate-90", NULL);
 	gst_tag_list_set_scope(tags, GST_TAG_SCOPE_GLOBAL);
 	gst_pad_store_sticky_event(pad, gst_event_new_tag(tags));
@@ -485,7 +485,7 @@ TEST(orientations)
 	gst_object_unref(sink);
 }
 
-/* What a buffer says besides where it is. */
+/* The metadata of a buffer. */
 TEST(buffer)
 {
 	struct dlbuf_gstreamer_format format;
@@ -553,7 +553,7 @@ TEST(memories)
 	REQUIRE(!caps(NV12_CAPS, &format));
 	b = gst_buffer_new();
 	gst_buffer_append_memory(b, memory(&y, 1 << 17));
-	/* Of the second dma-buf what begins at 8192. */
+	/* The part of the second dma-buf from 8192 on. */
 	whole = memory(&uv, 1 << 17);
 	part = gst_memory_share(whole, 8192, (1 << 17) - 8192);
 	gst_memory_unref(whole);
@@ -578,7 +578,7 @@ TEST(memories)
 	close(uv.buf.memfd);
 }
 
-/* A plane ends with its memory: what is after it is another plane's, or nobody's. */
+/* A plane ends with its memory: bytes after it belong to another plane or to none. */
 TEST(planes_in_parts)
 {
 	static const gsize rows[][2] = { { 24, 48 }, { 36, 30 }, { 48, 24 }, { 48, 23 } };
@@ -693,7 +693,7 @@ TEST(refused_buffers)
 
 	b = gst_buffer_new();
 	gst_buffer_append_memory(b, memory(&m, 1 << 20));
-	/* How many planes and where, nobody says. */
+	/* The number and the offsets of the planes are unknown. */
 	REQUIRE(!caps("video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format="
 		      "NV12:0x0100000000000002,width=322,height=180", &tiled));
 	CHECK_EQ(dlbuf_gstreamer_frame(b, &tiled, &f), -EOPNOTSUPP);

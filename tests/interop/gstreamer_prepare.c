@@ -19,7 +19,7 @@ struct preparation {
 	struct dlbuf_prepare_opts opts;
 };
 
-/* Next to this program: the folder has what the build found headers for. */
+/* Next to this program: the folder has the elements for which the build found headers. */
 static void load_element(void)
 {
 	char path[512];
@@ -322,7 +322,7 @@ TEST(prepare_orientations)
 		play(&s);
 		for (int j = 0; j < 2; j++)
 			one_pair(&s, raw, &p);
-		/* What comes out is upright. */
+		/* The output is upright. */
 		pad = gst_element_get_static_pad(s.sink, "sink");
 		event = gst_pad_get_sticky_event(pad, GST_EVENT_TAG, 0);
 		REQUIRE(event);
@@ -515,7 +515,7 @@ TEST(prepare_as_printed)
 		while (!strstr(line, "gst-launch-1.0 ") && fgets(line, sizeof(line), page))
 			;
 		fclose(page);
-		/* The page names the folder of its own build before it. */
+		/* The page names the folder of its own build in front of it. */
 		path = strstr(line, "gst-launch-1.0 ");
 		REQUIRE(path);
 		CHECK_OK(system(path));
@@ -527,7 +527,7 @@ TEST(prepare_as_printed)
 	CHECK_EQ(st.st_size, 3 * 640 * 640 * 4);
 }
 
-/* Who is killed with a camera's buffers in its hands leaves nothing behind. */
+/* A process that is killed while it holds a camera's buffers leaves nothing behind. */
 TEST(prepare_killed)
 {
 	static const struct preparation p = { .opts = PREPARE(.width = 64, .height = 64, F32) };
@@ -637,8 +637,8 @@ static void check_same(GstSample *a, GstSample *b)
 }
 
 /*
- * Metas that are wrong, and planes in several memories. What is not refused is the picture
- * that the same bytes are in one memory.
+ * Metas that are wrong, and planes in several memories. A buffer that is not refused gives
+ * the same picture as its bytes in one memory.
  */
 TEST(prepare_mapped)
 {
@@ -812,7 +812,7 @@ TEST(prepare_packed)
 	}
 }
 
-/* A property that somebody sets while the element has a plan changes nothing. */
+/* A property that is set while the element has a plan changes nothing. */
 TEST(prepare_set_late)
 {
 	static const gsize size[4] = { 768 };
@@ -863,7 +863,7 @@ TEST(prepare_set_late)
 	stop(&s);
 }
 
-/* The next element's caps, and what the output's say; NULL: an error that names them. */
+/* The next element's caps, and the output's caps; NULL: an error that names them. */
 TEST(prepare_picture_caps)
 {
 	static const struct {
@@ -928,7 +928,7 @@ TEST(prepare_picture_caps)
 	}
 }
 
-/* Nothing of an older buffer, or of nobody, is between the rows of a picture. */
+/* No bytes of an older buffer, and no undefined bytes, are between the rows of a picture. */
 TEST(prepare_row_padding)
 {
 	GstSample *sample;

@@ -162,7 +162,7 @@ static void one_sample(struct stream *s, GstSample *sample)
 		CHECK_OK(dlbuf_release(t[i], NULL, NULL));
 	}
 	gst_video_frame_unmap(&mapped);
-	/* What is left of the buffer is the lease's. */
+	/* Only the lease still holds the buffer. */
 	CHECK(l->data == b);
 	gst_sample_unref(sample);
 	s->sampled++;
@@ -261,7 +261,10 @@ static void make_ours(struct ours *o, struct dlbuf_device *cpu, uint32_t width,
 	o->frame.release_data = o;
 }
 
-/* What goes in comes out: the planes of the crop, time; and the lease with the last memory. */
+/*
+ * The buffer has the frame's values: the planes of the crop, the time. The lease fires with the
+ * last memory.
+ */
 TEST(out)
 {
 	static const struct dlbuf_frame none;
@@ -312,7 +315,7 @@ TEST(out)
 	dlbuf_device_close(cpu);
 }
 
-/* DMA_DRM, memory for reading, fields; what the caps or the buffer cannot say. */
+/* DMA_DRM, memory for reading, fields; frames that caps or buffers cannot describe. */
 TEST(out_of_other_kinds)
 {
 	static const struct {
@@ -433,9 +436,9 @@ static double psnr(GstSample *sample, uint32_t number)
 }
 
 /*
- * Tensors into an encoder and out of a decoder: what comes out looks like what went in (a
- * ratio of 1,000 is 30 dB). Once with another size in the middle, which theoraenc 1.26 does
- * not survive, from any memory. Once stopped with frames in it.
+ * Tensors into an encoder and out of a decoder: the output looks like the input (a ratio of
+ * 1,000 is 30 dB). Once with another size in the middle, which theoraenc 1.26 does not
+ * survive, from any memory. Once stopped with frames in it.
  */
 TEST(encoded)
 {
@@ -612,7 +615,7 @@ TEST(camera_of_odd_width)
 	gst_object_unref(fake);
 }
 
-/* A tensor holds the buffer: the pool waits for it, and works when it is gone. */
+/* A tensor holds the buffer: the pool waits for it, and works after the deletion. */
 TEST(camera_held)
 {
 	DLManagedTensorVersioned *t[3][DLBUF_MAX_PLANES];

@@ -542,7 +542,7 @@ static void usb(const PixelFormat &format, uint32_t nplanes)
 	dlbuf_libcamera_disarm(c.lease(s.request));
 	dlbuf_libcamera_release(c.lease(s.request));
 	CHECK_EQ(c.lease(s.request)->status, -ECANCELED);
-	/* What was still queued came back as nothing. */
+	/* Requests that were still queued came back empty. */
 	for (Request *request : c.done) {
 		FrameBuffer *buffer = request->findBuffer(c.stream);
 
@@ -626,7 +626,7 @@ int main(int argc, char **argv)
 	configure_virtual_camera();
 	setenv("LIBCAMERA_LOG_LEVELS", "*:FATAL", 0);
 	{
-		/* What libcamera makes once and keeps is there from here on. */
+		/* libcamera makes its permanent objects here. */
 		CameraManager first;
 		FrameBuffer buffer(std::vector<Plane>{});
 

@@ -147,7 +147,7 @@ TEST(loading)
 
 /* ---- tensors */
 
-/* Streams stand still until somebody waits for one. */
+/* Streams do not run until a call waits for one. */
 static void let_go(const char *call)
 {
 	if (!strcmp(call, "vpiStreamSync"))
@@ -238,7 +238,7 @@ TEST(locks)
 	end();
 }
 
-/* A tensor of nobody: dlbuf_nvvpi_planes() looks at the numbers only. */
+/* A tensor without memory: dlbuf_nvvpi_planes() only reads the numbers. */
 struct numbers {
 	DLDeviceType device;
 	int32_t ndim;
@@ -429,7 +429,7 @@ TEST(frames_by_fd)
 	close(other);
 }
 
-/* Its planes are filled in by who has NVIDIA's header. */
+/* A program with NVIDIA's header fills in its planes. */
 TEST(tensors_of_version_4)
 {
 	struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the adapters' tests compare: whole frames, colours, the rows of a picture. */
+/* Comparisons for the adapters' tests: whole frames, colours, the rows of a picture. */
 #ifndef TESTS_PICTURE_H
 #define TESTS_PICTURE_H
 
@@ -43,7 +43,7 @@ static inline void check_colour(const char *file, int line, int i,
 	SAME(i, hue);
 }
 
-/* Of the row i of a table. */
+/* The name of row i of a table. */
 #define CHECK_COLOUR(i, got, want) \
 	check_colour(__FILE__, __LINE__, (int)(i), got, want)
 
@@ -79,7 +79,7 @@ static inline void check_frame(const char *file, int line,
 	SAME(0, fence);
 }
 
-/* How many rows of a plane differ from those at `want`. */
+/* The number of a plane's rows that differ from those at `want`. */
 static inline uint64_t rows_differ(const DLTensor *t, const uint8_t *want, int64_t pitch)
 {
 	const uint8_t *at = (const uint8_t *)t->data + t->byte_offset;
@@ -120,7 +120,7 @@ static inline void delete_tensors(DLManagedTensorVersioned **t, uint32_t n)
 
 /* ---- at random */
 
-/* How many descriptors; DLBUF_RANDOM is another number. */
+/* The number of descriptors; DLBUF_RANDOM sets another one. */
 static inline unsigned int random_rounds(void)
 {
 	const char *n = getenv("DLBUF_RANDOM");
@@ -147,7 +147,7 @@ static inline uint32_t edge(void)
 	return dice(8) ? edges[dice(sizeof(edges) / sizeof(edges[0]))] : dice(UINT32_MAX);
 }
 
-/* Mostly what it was. */
+/* Mostly as before. */
 #define MAY_CHANGE(field, value)						\
 	do {									\
 		if (!dice(4))							\
@@ -155,8 +155,8 @@ static inline uint32_t edge(void)
 	} while (0)
 
 /*
- * What an adapter made: zeroes after a failure; else no view has bytes beyond its plane's.
- * Returns whether it is a frame.
+ * Checks an adapter's frame: zeroes after a failure; otherwise no view has bytes beyond
+ * its plane's. Returns whether it is a frame.
  */
 static inline bool check_random(int ret, const struct dlbuf_frame *f)
 {
@@ -189,7 +189,7 @@ static inline bool check_random(int ret, const struct dlbuf_frame *f)
 
 #ifndef __cplusplus
 
-/* Makes something of a frame that nobody would have sent out. */
+/* Makes a frame that no producer would send. */
 static inline void spoil(struct dlbuf_frame *f, int fd)
 {
 	uint32_t i = dice(DLBUF_MAX_PLANES);

@@ -14,7 +14,7 @@
 
 TEST(formats)
 {
-	/* What SPA says of each, in memory order; words by their own name. */
+	/* SPA's channels of each format, in memory order; words have their own names. */
 	static const struct {
 		enum spa_video_format format;
 		const char *channels, *drm_name;
@@ -142,7 +142,7 @@ TEST(colour)
 		{ { .color_primaries = SPA_VIDEO_COLOR_PRIMARIES_ADOBERGB,
 		    .transfer_function = SPA_VIDEO_TRANSFER_ADOBERGB },
 		  COLOUR(0, 0, 0, 0, 0) },
-		/* Of a later PipeWire. */
+		/* A value of a later PipeWire. */
 		{ { .color_primaries = 99, .transfer_function = 99,
 		    .color_matrix = 99 }, COLOUR(0, 0, 0, 0, 0) },
 	};
@@ -224,7 +224,7 @@ TEST(describe)
 	CHECK_ERR(dlbuf_pipewire_describe(&m.buffer, &m.info, -1, &f), -EOPNOTSUPP);
 }
 
-/* What producers say of the bytes: nothing, too little, or a number that is no size. */
+/* Sizes that producers fill in: none, too small, or a number that is no size. */
 TEST(chunks)
 {
 	static const struct {
@@ -241,7 +241,7 @@ TEST(chunks)
 		{ 256 * 32, 0, 256, 0, 256, 256 * 32, 0 },
 		{ 1280, 0, 256, 0, 256, 1280, 0 },
 		{ 1280, SPA_CHUNK_FLAG_CORRUPTED, 256, 0, 256, 0, DLBUF_FRAME_DAMAGED },
-		/* Of compositors. */
+		/* Values of compositors. */
 		{ 1, 0, 256, 0, 256, 0, 0 },
 		{ 9, 0, 256, 0, 256, 0, 0 },
 		/* Without a stride: rows of the size. */
@@ -469,7 +469,7 @@ TEST(refused)
 	m.transform.transform = 8;
 	CHECK_ERR(dlbuf_pipewire_describe(&m.buffer, &m.info, -1, &f), -EINVAL);
 	CHECK_SAYS("transform is 8");
-	/* A release point that nobody could signal. */
+	/* A release point that could not be signalled. */
 	make(&m, SPA_VIDEO_FORMAT_RGBx, 1);
 	m.buffer.n_metas = 4;
 	CHECK_EQ(dlbuf_pipewire_describe(&m.buffer, &m.info, 0, &f), -EINVAL);
@@ -493,7 +493,7 @@ static uint32_t timeline(int drm, int *fd)
 	return c.handle;
 }
 
-/* The number that the next handle has: what is left behind has one. */
+/* The number of the next handle: a handle that is left behind has one. */
 static uint32_t next_handle(int drm)
 {
 	struct drm_syncobj_create c = { 0 };

@@ -7,7 +7,7 @@
 
 #include <pipewire/pipewire.h>
 
-/* Who queues what where, which is the adapter's to get right. */
+/* The thread that queues each buffer, which the adapter must choose correctly. */
 static inline int queue_buffer(struct pw_stream *stream, struct pw_buffer *buffer);
 #define pw_stream_queue_buffer queue_buffer
 #include <dlbuf/interop/pipewire.h>

@@ -440,7 +440,7 @@ static void on_our_process(void *data)
 
 	if (!b)
 		return;
-	/* The sink is done with what was in it. */
+	/* The sink has finished with its contents. */
 	o = b->user_data;
 	source.dropped += !!o->frame.release;
 	dlbuf_frame_drop(&o->frame);
@@ -458,7 +458,7 @@ static void on_our_process(void *data)
 		.code = DLBUF_FOURCC('N', 'V', '1', '2'), .code_space = DLBUF_CODE_DRM,
 		.sequence = source.number++, .flags = DLBUF_FRAME_SEQUENCE };
 	CHECK_OK(dlbuf_frame_from_tensors(o->t, 2, 0, &o->frame));
-	/* What the sink sees of a window of a turned screen. */
+	/* The sink's picture of a window on a turned screen. */
 	o->frame.crop = our_crop(o->frame.sequence);
 	o->frame.orientation = o->frame.sequence % 8;
 	CHECK_OK(dlbuf_pipewire_put(&o->frame, b));
@@ -478,7 +478,7 @@ static const struct pw_stream_events our_events = {
 	.process = on_our_process,
 };
 
-/* Of this size, or of any that the source has. */
+/* A format of this size, or of any size that the source has. */
 static const struct spa_pod *our_format(struct spa_pod_builder *b, struct spa_rectangle size)
 {
 	struct spa_rectangle all[] = { { OUR_W, OUR_H }, { OUR_W, OUR_H }, { LESS_W, LESS_H } };
@@ -603,7 +603,7 @@ static void start_sink(struct client *c, struct spa_rectangle size)
 		pw_properties_new(PW_KEY_MEDIA_TYPE, "Video", PW_KEY_MEDIA_CATEGORY, "Capture",
 				  NULL), &sink_events, c);
 	REQUIRE(c->stream);
-	/* It asks for timelines, too, which the source has not. */
+	/* It asks for timelines, too, but the source has none. */
 	REQUIRE(!dlbuf_pipewire_open(c->stream, loop, drm, &c->pw));
 	close(drm);
 	REQUIRE(!pw_stream_connect(c->stream, PW_DIRECTION_INPUT, PW_ID_ANY,
@@ -625,7 +625,7 @@ static void start_loop(struct client *c, unsigned int want)
 	pw_loop_update_timer(pw_main_loop_get_loop(c->loop), c->timer, &limit, NULL, false);
 }
 
-/* Tensors through PipeWire's daemon, each byte; and what is still out when all ends. */
+/* Tensors through PipeWire's daemon, each byte; and tensors that are still out at the end. */
 TEST(source_to_sink)
 {
 	struct client c;
@@ -643,7 +643,7 @@ TEST(source_to_sink)
 	stop(&c);
 }
 
-/* What the case below runs in a process of its own, with a size in $DLBUF_SINK. */
+/* The program that the case below runs in another process, with a size in $DLBUF_SINK. */
 static void sink(void *arg)
 {
 	struct spa_rectangle size;
@@ -666,7 +666,7 @@ static pid_t run_sink(const char *size, int told)
 	if (pid)
 		return pid;
 	setenv("DLBUF_SINK", size, 1);
-	/* What it says is no part of this program's KTAP. */
+	/* Its output is no part of this program's KTAP. */
 	dup2(2, 1);
 	dup2(told, TOLD);
 	execl("/proc/self/exe", "pipewire", "sink", NULL);
@@ -711,7 +711,7 @@ TEST(sinks_come_and_go)
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
 	CHECK_EQ(c.frames, 5);
 	CHECK_EQ(source.info.size.width, OUR_W);
-	/* The daemon takes the buffers back from the one that is gone. */
+	/* The daemon takes the buffers back from the sink that has ended. */
 	removed = pw_loop_add_timer(pw_main_loop_get_loop(c.loop), on_removed, &c);
 	pw_loop_update_timer(pw_main_loop_get_loop(c.loop), removed, &often, &often, false);
 	pw_main_loop_run(c.loop);
@@ -740,7 +740,7 @@ __attribute__((constructor)) static void add_sink(void)
 		ktap_case("sink", sink, NULL);
 }
 
-/* What a buffer cannot have. */
+/* Frames that a buffer cannot have. */
 TEST(put_refused)
 {
 	struct dlbuf_udmabuf a, other;
@@ -770,7 +770,7 @@ TEST(put_refused)
 	f = our_frame(other.fd, SPA_RECTANGLE(OUR_W, OUR_H));
 	CHECK_ERR(dlbuf_pipewire_put(&f, &m.pw), -EINVAL);
 	CHECK_SAYS("another dma-buf");
-	/* A block for each plane, wherever it is. */
+	/* A block for each plane, also with several planes in one dma-buf. */
 	make(&m, SPA_VIDEO_FORMAT_NV12, 2);
 	m.datas[0].type = m.datas[1].type = 1u << SPA_DATA_DmaBuf;
 	f.planes[1] = (struct dlbuf_plane){ .fd = a.fd, .offset = 4096, .pitch = 512 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * dlbuf/interop/v4l2.h: what V4L2 says, word by word, and vivid's buffers
+ * dlbuf/interop/v4l2.h: V4L2's structs, member by member, and vivid's buffers
  * through it against the camera's own mapping of them.
  */
 #include <fcntl.h>
@@ -65,7 +65,7 @@ TEST(buffer)
 		uint32_t damaged;
 		uint64_t bytes;
 	} rows[] = {
-		/* In error: who knows what is filled, so it is all of the memory. */
+		/* In error the filled part is unknown, so the tensor is all of the memory. */
 		{ V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC | V4L2_BUF_FLAG_ERROR,
 		  DLBUF_CLOCK_MONOTONIC, DLBUF_FRAME_DAMAGED, 8192 },
 		{ V4L2_BUF_FLAG_TIMESTAMP_COPY, DLBUF_CLOCK_UNKNOWN, 0, 6000 },
@@ -126,7 +126,7 @@ TEST(short_buffers)
 	CHECK_OK(dlbuf_v4l2_frame(&nv12, &buf, fds, &f));
 	CHECK_EQ(f.flags & DLBUF_FRAME_DAMAGED, DLBUF_FRAME_DAMAGED);
 	CHECK_OK(dlbuf_frame_layouts(&f, &plain, l, &n));
-	/* What an application gives a codec: all of it. */
+	/* An application gives a codec the whole buffer. */
 	buf = (struct v4l2_buffer){ .type = V4L2_BUF_TYPE_VIDEO_OUTPUT, .length = 8192 };
 	{
 		struct v4l2_format out = nv12;
@@ -147,7 +147,7 @@ TEST(fields)
 		{ V4L2_FIELD_INTERLACED, DLBUF_FIELD_INTERLACED },
 		{ V4L2_FIELD_SEQ_TB, DLBUF_FIELD_SEQ_TB },
 		{ V4L2_FIELD_SEQ_BT, DLBUF_FIELD_SEQ_BT },
-		/* Which one it is, is each buffer's. */
+		/* Each buffer has its own field. */
 		{ V4L2_FIELD_ALTERNATE, DLBUF_FIELD_UNKNOWN },
 		{ V4L2_FIELD_INTERLACED_TB, DLBUF_FIELD_INTERLACED_TB },
 		{ V4L2_FIELD_INTERLACED_BT, DLBUF_FIELD_INTERLACED_BT },
@@ -206,7 +206,7 @@ TEST(memory_planes)
 	CHECK_EQ(f.planes[1].fd, 8);
 	CHECK_EQ(f.planes[1].offset, 32);
 	CHECK_EQ(f.planes[1].pitch, 256);
-	/* Less than its own offset: that says nothing. */
+	/* Less than its own offset: ignored. */
 	CHECK_EQ(f.planes[1].bytes, 0);
 	CHECK_OK(dlbuf_frame_layouts(&f, NULL, layouts, &n));
 	CHECK_EQ(n, 2);
@@ -316,8 +316,8 @@ TEST(crop)
 }
 
 /*
- * The sensor sees the scene turned, flips what it sees, and stores that. Turned by what comes
- * out here, the stored picture is upright, and mirrored if one flip was asked for.
+ * The sensor sees the scene turned, flips its picture, and stores that. Turned by this
+ * result, the stored picture is upright, and mirrored if one flip was asked for.
  */
 TEST(orientations)
 {
@@ -357,7 +357,7 @@ TEST(orientations)
 	}
 	CHECK_EQ(dlbuf_v4l2_orientation(90, 0, 0), DLBUF_ORIENTATION_TURN_270);
 	CHECK_EQ(dlbuf_v4l2_orientation(180, 1, 1), DLBUF_ORIENTATION_NONE);
-	/* Flips alone are a wish; what is no quarter says nothing. */
+	/* Flips alone are a wish; an angle other than 90, 180 and 270 is ignored. */
 	for (int flips = 0; flips < 4; flips++) {
 		CHECK_EQ(dlbuf_v4l2_orientation(0, flips & 1, flips & 2), DLBUF_ORIENTATION_NONE);
 		for (const int *r = (int[]){ -90, 45, 89, 360, 450, INT32_MAX, INT32_MIN, 0 }; *r; r++)
@@ -434,10 +434,10 @@ TEST(colour)
 		/* No code point: Adobe's. */
 		{ V4L2_PIX_FMT_RGB24, V4L2_COLORSPACE_OPRGB, 0, 0, 0,
 		  COLOUR(0, 0, 1, DLBUF_RANGE_FULL, 0) },
-		/* Neither RGB nor YUV of its own: only what was said. */
+		/* Neither RGB nor YUV by itself: only explicit values. */
 		{ V4L2_PIX_FMT_MJPEG, V4L2_COLORSPACE_JPEG, 0, 0, 0,
 		  COLOUR(1, 13, 0, DLBUF_RANGE_UNKNOWN, 0) },
-		/* Nobody said. */
+		/* No value. */
 		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_DEFAULT, 0, 0, 0,
 		  COLOUR(0, 0, 0, DLBUF_RANGE_UNKNOWN, 0) },
 		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_DEFAULT,
@@ -672,7 +672,7 @@ static void one_frame(struct cam *c, struct dlbuf_device *dev,
 	REQUIRE(!dlbuf_v4l2_frame(&c->fmt, &buf, c->fds[buf.index], &f));
 	CHECK_EQ(f.nplanes, c->nplanes);
 	CHECK_EQ(f.clock, DLBUF_CLOCK_MONOTONIC);
-	/* vivid's are when it should have been, by its own rate. */
+	/* vivid's timestamps are those of its exact rate, not of the capture. */
 	CHECK_MSG(f.timestamp_ns > before - SECOND &&
 		  f.timestamp_ns < monotonic() + SECOND,
 		  "%lld", (long long)f.timestamp_ns);
@@ -694,7 +694,7 @@ static void one_frame(struct cam *c, struct dlbuf_device *dev,
 		CHECK_OK(dlbuf_acquire(t[i], DLBUF_READ, NULL, NULL));
 		check_rows(&t[i]->dl_tensor, c->map[buf.index][p] +
 			   f.planes[p].offset + end, f.planes[p].pitch);
-		/* Of semi-planar formats all planes have one pitch. */
+		/* In semi-planar formats all planes have one pitch. */
 		if (c->nplanes == 1)
 			end += t[i]->dl_tensor.shape[0] * f.planes[p].pitch;
 		CHECK_OK(dlbuf_release(t[i], NULL, NULL));
@@ -741,7 +741,7 @@ TEST(vivid)
 
 /* ---- the way back */
 
-/* What a queue does not take; each is one sentence, and the buffer is not touched. */
+/* Frames that a queue refuses: an error text each, and the buffer is unchanged. */
 TEST(output_refused)
 {
 	struct v4l2_format fmt = nv12, mp = multi(V4L2_PIX_FMT_NV12M, 2);
@@ -858,7 +858,7 @@ TEST(vivid_damaged)
 	stop(&c);
 }
 
-/* vivid says what it was told to draw. */
+/* vivid reports the values that it was set to. */
 TEST(vivid_colour)
 {
 	struct dlbuf_frame f;
@@ -880,7 +880,7 @@ TEST(vivid_colour)
 	close(c.fd);
 }
 
-/* Where the picture is in the buffer, as a decoder would say it. */
+/* The picture's position in the buffer, as a decoder reports it. */
 TEST(vivid_composed)
 {
 	struct v4l2_selection sel = {

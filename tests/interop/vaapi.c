@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * dlbuf/interop/vaapi.h: descriptors word by word, and surfaces of the real
- * libva with a driver of our own (tests/doubles/va.c), since those of hardware
- * want hardware.
+ * dlbuf/interop/vaapi.h: descriptors member by member, and surfaces of the real
+ * libva with a driver of our own (tests/doubles/va.c), because real drivers
+ * need hardware.
  */
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -74,7 +74,7 @@ TEST(composed_layers)
 		.planes = { PLANE(7, 0, 64, 4096), PLANE(7, 2048, 128, 2048) },
 		.fence = -1));
 	CHECK(!f.release);
-	/* The driver's code counts, whatever VA calls it. */
+	/* The driver's code counts, and not VA's name. */
 	d.fourcc = VA_FOURCC_BGRX;
 	d.layers[0].drm_format = DRM('X', 'R', '2', '4');
 	d.layers[0].num_planes = 1;
@@ -353,7 +353,7 @@ static void export_nv12(const char *words)
 	va_close(&va);
 }
 
-/* In one layer, and in two where the driver has no other, of whatever name. */
+/* In one layer, and in two if the driver has no other way, with any names. */
 TEST(exported)
 {
 	export_nv12("");
@@ -404,7 +404,7 @@ TEST(ten_bits)
 	va_close(&va);
 }
 
-/* Y, V, U: the second plane is V whatever its layer is called. */
+/* Y, V, U: the second plane is V, with any name of its layer. */
 TEST(three_planes)
 {
 	DLBUF_OPTS(dlbuf_import_opts, opts, .view = DLBUF_VIEW_PLANES);
@@ -428,7 +428,7 @@ TEST(three_planes)
 	va_close(&va);
 }
 
-/* What fails leaves nothing open: the harness counts. */
+/* A failure leaves no fd open: the harness counts. */
 TEST(drivers_that_refuse)
 {
 	VADRMPRIMESurfaceDescriptor desc = { .fourcc = 77 };

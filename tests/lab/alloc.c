@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * dlbuf_alloc() and pools for devices and V4L2 nodes together, on vivid: a frame that
- * a camera captures into one buffer and every device reads; who refuses what; what is
- * remembered of that; what happens to the node.
+ * a camera captures into one buffer and every device reads; the refusals and their
+ * parties; what the library remembers of them; the state of the node.
  *
  *	tests/guest/nodes --contiguous alloc [CASE...]
  */
@@ -92,7 +92,7 @@ static void capture(int fd, int dmabuf)
 	CHECK_EQ(request(fd, V4L2_MEMORY_DMABUF, 0), 0);
 }
 
-/* ---- what was tried */
+/* ---- trials */
 
 struct trials {
 	unsigned int n;
@@ -109,7 +109,7 @@ static void note(const struct dlbuf_alloc_report *report, void *data)
 		  report->party, report->reason);
 }
 
-/* The last one is the only success, and the others say who and why. */
+/* The last one is the only success, and the others name the party and the reason. */
 static void check_trials(const struct trials *t)
 {
 	CHECK(t->n > 0 && t->n < 16);
@@ -342,7 +342,7 @@ static void pool_of_planes(void *arg)
 	close(fds[1]);
 }
 
-/* The node takes each buffer, and not only the first one, by whatever exporter. */
+/* The node takes each buffer, and not only the first one, of every exporter. */
 static void pool_contiguous(void *arg)
 {
 	int fd AUTO_FD = open_node(CONTIGUOUS);
@@ -398,7 +398,7 @@ static void busy(void *arg)
 		CHECK_EQ(ioctl(owner, VIDIOC_QUERYBUF, &buf), 0);
 		CHECK_EQ(request(owner, V4L2_MEMORY_MMAP, 0), 0);
 	}
-	/* Streaming, which goes on. */
+	/* Streaming, which continues. */
 	vivid_open(&v, WIDTH, HEIGHT, 30, 3);
 	CHECK_ERR(dlbuf_alloc(&cpu, 1, &layout, &opts, &t), -EBUSY);
 	CHECK_SAYS(node[SINGLE]);
@@ -409,7 +409,7 @@ static void busy(void *arg)
 	cts_delete(t);
 }
 
-/* Memory that is nobody's to make. */
+/* Memory that no exporter can make. */
 static void no_permission(void *arg)
 {
 	struct dlbuf_device *cpu AUTO_DEV = NULL;
@@ -498,7 +498,7 @@ static void arguments(void *arg)
 #ifdef CONFIG_BACKEND_CUDA
 /*
  * The double of a PC's CUDA takes only pages that it can register, and the node only
- * contiguous memory: no exporter suits both. Each refusal says who.
+ * contiguous memory: no exporter suits both. Each refusal names the party.
  */
 static void all_refuse(void *arg)
 {
@@ -534,7 +534,7 @@ static void all_refuse(void *arg)
 	CHECK(by_node && by_cuda);
 	CHECK_SAYS(node[CONTIGUOUS]);
 	CHECK_SAYS("cuda:0 has no path");
-	/* What the node refused, the device alone takes, and first of all. */
+	/* The device alone accepts the exporter that the node refused, and tries it first. */
 	CHECK_OK(dlbuf_alloc(&cuda, 1, &layout, &alone, &t));
 	CHECK_EQ(trials[1].n, 1);
 	cts_delete(t);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The bridge on a real driver, with real dma-bufs and fences: what it says that
- * it can, and what of that is so. The other API is the test, which maps the
- * memory that it is given and signals timelines from the host: lavapipe, which
- * the lab has, shares its memory as a memfd and its timelines not at all.
+ * The bridge on a real driver, with real dma-bufs and fences: its capabilities,
+ * and tests of each. The test is the other API: it maps the shared memory and
+ * signals timelines from the host. Lavapipe, which the lab has, shares its
+ * memory as a memfd and does not share its timelines.
  */
 #include <sys/mman.h>
 
@@ -46,9 +46,9 @@ static void destroy(struct bridge *bridge)
 	bridge_close(bridge);
 }
 
-/* ---- what it can */
+/* ---- capabilities */
 
-/* The trial again: of what the driver cannot the caps say the first only. */
+/* The trial again: the caps name only the first missing feature of the driver. */
 static void note_why_no_fence(struct bridge *bridge)
 {
 	struct vulkan_device *dev = bridge->dev;
@@ -126,7 +126,7 @@ static struct bridge_link *link_get(struct pair *p)
 	struct bridge_link *link = NULL;
 
 	REQUIRE_OK(bridge_link_get(p->bridge, &link));
-	/* Nobody takes it: it goes with the link. */
+	/* No one takes it: it ends with the link. */
 	CHECK_EQ(link->fd >= 3, p->bridge->links);
 	CHECK_EQ(reached(p, link), link->value - 1);
 	return link;
@@ -270,8 +270,8 @@ static void copies(void *arg)
 /* ---- fences */
 
 /*
- * What is written after the submit is copied, because the copy waits for the
- * fence; and without the fence it is not, and nothing waits.
+ * Bytes that are written after the submit are copied, because the copy waits
+ * for the fence. Without the fence they are not copied, and nothing waits.
  */
 static void waits(void *arg)
 {

@@ -34,7 +34,7 @@ static uint32_t next(uint32_t *rng)
 
 /* ---------------------------------------------------------------- programs */
 
-/* A program, and what it prints, to both outputs. */
+/* A program, and its output to both streams. */
 struct program {
 	pid_t pid;
 	FILE *out;
@@ -175,7 +175,7 @@ static DLManagedTensorVersioned *receive(struct dlbuf_device *cpu, int sock)
 
 /* ---------------------------------------------------------------- consumers */
 
-/* Of some rows: a frame that is captured meanwhile changes them. */
+/* A checksum of some rows: a frame that is captured meanwhile changes them. */
 static uint64_t look(DLManagedTensorVersioned *t)
 {
 	const DLTensor *l = &t->dl_tensor;
@@ -251,7 +251,7 @@ static void kill_consumer(struct consumers *c, unsigned int i)
 	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-/* What the broker has said so far: it stops when the pipe is full. */
+/* The broker's output so far: the broker blocks when the pipe is full. */
 static void hear_all(struct broker *b)
 {
 	struct pollfd lines = { fileno(b->p.out), POLLIN, 0 };
@@ -284,7 +284,7 @@ static void kill_at_random(struct consumers *c, struct broker *b)
 	close(c->tell[1]);
 }
 
-/* How many buffers a consumer sees that gives each frame back at once. */
+/* The number of buffers that a consumer gets if it returns each frame at once. */
 static unsigned int buffers_seen(int sock, unsigned int n)
 {
 	struct dlbuf_device *cpu AUTO_DEV = NULL;
@@ -317,7 +317,7 @@ static void killed_consumers(const char *node)
 	fds = count_fds(b.p.pid);
 	CHECK_EQ(count_buffers(), before + b.buffers);
 	kill_at_random(&c, &b);
-	/* The broker accepts in order, and says so before it sends a frame. */
+	/* The broker accepts in order, and prints this before it sends a frame. */
 	sock = to_broker();
 	CHECK_EQ(buffers_seen(sock, 1), 1);
 	hear_all(&b);
@@ -353,7 +353,7 @@ static void camera(void *arg)
 	killed_consumers(node);
 }
 
-/* A consumer of a broker that is killed says so. */
+/* A consumer of a broker that was killed prints an error. */
 static void end_with_broker(const char *program, const char *arg,
 			    const char *more)
 {
@@ -385,7 +385,7 @@ static void killed(void *arg)
 	end_with_broker(getenv("BROKER"), "-c", SOCKET);
 }
 
-/* Where the package is: PYTHONPATH. */
+/* The path of the package: PYTHONPATH. */
 static void python(void *arg)
 {
 	if (system("python3 -c 'import dlbuf' 2> /dev/null"))

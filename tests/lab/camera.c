@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * dlbuf/camera.h on vivid, single- and multi-planar: frames in each kind of memory,
- * against the same picture by V4L2 alone; leases; ends; what is refused.
+ * against the same picture by V4L2 alone; leases; ends; refusals.
  *
  *	tests/guest/nodes camera [CASE...]
  */
@@ -28,7 +28,7 @@
 #define NV12 DLBUF_FOURCC('N', 'V', '1', '2')
 #define NM12 DLBUF_FOURCC('N', 'M', '1', '2')
 
-/* Of the sensor; vivid has no such control. -1: neither. */
+/* Rotation of the sensor; vivid has no such control. -1: none. */
 static int rotation = -1;
 
 static int answer_ioctl(int fd, unsigned int request, void *arg)
@@ -267,7 +267,7 @@ static void crop(void *arg)
 	}
 }
 
-/* What is not asked for stays as it is. */
+/* Values that are not requested stay as they are. */
 /* The sensor's rotation; vivid's flips, which change while it captures. */
 static void orientation(void *arg)
 {
@@ -408,7 +408,7 @@ static void sequence(void *arg)
 
 		now = frame.sequence;
 		give_back(&frame);
-		/* It leaves out those that it has no time for. */
+		/* It drops frames for which it has no time. */
 		if (!CHECK(!last ? now >= UINT32_MAX - 200 : now >= last) ||
 		    !CHECK(!last || now - last < 200))
 			break;
@@ -463,7 +463,7 @@ static void stopped(void *arg)
 	CHECK_ERR(dlbuf_camera_buffer(w.cam, 0, &frame), -ECANCELED);
 	CHECK_SAYS("was stopped");
 	CHECK_EQ(poll(&p, 1, 0), 1);
-	/* The node is closed, and its number is nobody else's. */
+	/* The node is closed, and no other file has its number. */
 	CHECK(ioctl(p.fd, VIDIOC_QUERYCAP, &cap) < 0 && errno == ENOTTY);
 	CHECK_EQ(info_of(w.cam).held, n);
 	again = OPEN(node[1]);
@@ -519,7 +519,7 @@ static int in_child(struct dlbuf_camera *cam, const struct dlbuf_frame *held)
 	return 0;
 }
 
-/* The camera is the parent's, whatever its child does. */
+/* The camera belongs to the parent; the child cannot affect it. */
 static void forked(void *arg)
 {
 	struct dlbuf_camera *cam;
@@ -564,7 +564,7 @@ static void unplugged(void *arg)
 		CHECK_SAYS(" was unplugged after ");
 		give_back(&held);
 		dlbuf_camera_close(cam);
-		/* It is back when nobody has it open. */
+		/* The node is available again when no process has it open. */
 		dlbuf_camera_close(OPEN(node[i]));
 	}
 }
@@ -632,8 +632,8 @@ static void readme(void *arg)
 }
 
 /*
- * A lease that cannot queue its buffer tells the next caller, and one who waits: here the
- * camera has no other buffer. Then all buffers are used again.
+ * A lease that cannot queue its buffer reports the error to the next call, and to a call
+ * that waits: here the camera has no other buffer. Then all buffers are used again.
  */
 static void not_queued(void *arg)
 {
@@ -679,7 +679,7 @@ static void not_queued(void *arg)
 	}
 }
 
-/* ---- what is refused */
+/* ---- refusals */
 
 static void refuse(const char *n, struct dlbuf_camera_opts opts, int err,
 		   const char *says)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A Hexagon DSP and real dma-bufs: what FastRPC knows of them, who allocates, and the
- * order of accesses. The DSP is the double of FastRPC's library (tests/doubles/hexagon.h).
+ * A Hexagon DSP and real dma-bufs: FastRPC's mappings of them, allocation, and the order
+ * of accesses. The DSP is the double of FastRPC's library (tests/doubles/hexagon.h).
  */
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * dlbuf_vulkan_image_create() on lavapipe: a shader samples each texel of tensors and of an
- * NV12 frame's planes, and gets their bytes; and what has no image.
+ * NV12 frame's planes, and gets their bytes; and tensors without an image.
  */
 #include <string.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * NVIDIA's own driver library where no device is: what it has of the functions
- * that dlbuf calls, and what dlbuf says then.
+ * NVIDIA's own driver library on a machine without a device: the functions of
+ * it that dlbuf calls, and dlbuf's error.
  *
  *	tests/guest/lab --with cuda -- libcuda [CASE...]
  */
@@ -80,7 +80,7 @@ TEST(symbols)
 		  found[NEEDED], found[OPTIONAL], ARRAY_SIZE(functions));
 }
 
-/* The driver's own answer, for who reads the log. */
+/* The driver's own answer, for readers of the log. */
 TEST(init)
 {
 	void *lib = library();
@@ -114,7 +114,7 @@ TEST(open)
 	dlclose(library());
 	CHECK_ERR(dlbuf_device_open("cuda:0", NULL, &dev), -ENODEV);
 	says_why(dlbuf_last_error());
-	/* What the first one left is the driver's; the others leave nothing. */
+	/* The first call's resources belong to the driver; later calls leave nothing. */
 	fds = cts_count_fds();
 	for (int i = 0; i < 3; i++) {
 		CHECK_ERR(dlbuf_device_open("cuda:0", NULL, &dev), -ENODEV);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * tests/guest/module, by the kernel's calls alone: what the cases of sync/failed and
- * sync/start (tests/cts/failed.c) do not show by building on it.
+ * tests/guest/module, by the kernel's calls alone: behaviour that the cases of
+ * sync/failed and sync/start (tests/cts/failed.c) do not test by using it.
  */
 #include <poll.h>
 #include <setjmp.h>
@@ -169,7 +169,7 @@ TEST(fence_on_buffers)
 	CHECK(polls(fd, POLLOUT));
 }
 
-/* Nobody waits for an owner who has gone. */
+/* No call waits for an owner that has gone. */
 TEST(owner_closes)
 {
 	int lab = open_lab(), second = open_lab();

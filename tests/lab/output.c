@@ -39,7 +39,7 @@ struct chain {
 	char cam_node[32], out_node[32], sink_node[32];
 	struct dlbuf_device *dev;
 	struct dlbuf_camera *cam, *sink;
-	struct dlbuf_frame frames[NBUFFERS];	/* what the output has */
+	struct dlbuf_frame frames[NBUFFERS];	/* frames that the output holds */
 	struct v4l2_format fmt;
 	int out;
 };
@@ -221,7 +221,7 @@ static void through(void *arg)
 	free(want);
 }
 
-/* A producer with fences of its own: the output has none, so the call waits. */
+/* A producer with its own fences: the output has none, so the call waits. */
 struct waiting {
 	pid_t tid;		/* atomic */
 	bool over;		/* atomic */

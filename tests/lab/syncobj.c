@@ -15,7 +15,7 @@
 #include "import/select.h"
 
 #define BYTES 4096
-#define BOUND -1 /* for what is certain to come: the harness's limit */
+#define BOUND -1 /* for events that are certain to come: the harness's limit */
 
 const char *cts_device = "cpu";
 const struct access *cts_access;
@@ -60,7 +60,7 @@ static void destroy(int drm, uint32_t handle)
 	CHECK_EQ(ioctl(drm, DRM_IOCTL_SYNCOBJ_DESTROY, &d), 0);
 }
 
-/* How many handles there are: what is left behind has a number. */
+/* The number of handles: a leaked one uses a number. */
 static uint32_t next_handle(int drm)
 {
 	uint32_t handle = create(drm);
@@ -197,7 +197,7 @@ static void none_is_signalled(void *arg)
 	destroy(drm, line);
 }
 
-/* Out of a timeline and onto a dma-buf: there it holds up who reads. */
+/* Out of a timeline and onto a dma-buf: a reader there waits for it. */
 static void onto_a_buffer(void *arg)
 {
 	struct cts_fence f;
@@ -212,7 +212,7 @@ static void onto_a_buffer(void *arg)
 	REQUIRE_OK(dlbuf_syncobj_export(drm, box, 1, &fence));
 	CHECK_OK(dlbuf_fence_import(fd, DLBUF_WRITE, fence));
 	close(fence);
-	/* The fence is the buffer's now, whatever becomes of its box. */
+	/* The fence is the buffer's now, also if its syncobj is destroyed. */
 	destroy(drm, box);
 	close(drm);
 	CHECK_ERR(dlbuf_acquire(t, DLBUF_READ, NULL, &past), -ETIME);
@@ -305,7 +305,7 @@ static void bad_fences(void *arg)
 	close(fds[1]);
 }
 
-/* What drm= makes of the nodes: virtio-gpu is on PCI, vgem on nothing. */
+/* The nodes that drm= accepts: virtio-gpu is on PCI, vgem on no bus. */
 static void selectors(void *data)
 {
 	struct dlbuf_device_info info = { 0 };

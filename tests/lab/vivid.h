@@ -130,7 +130,7 @@ static inline void vivid_open(struct vivid *v, uint32_t width, uint32_t height,
 	VIVID_IOCTL(v, VIDIOC_STREAMON, &type);
 }
 
-/* False: no frame for so long that nobody gives buffers back any more. */
+/* False: no frame for so long that no buffer will be returned any more. */
 static inline bool vivid_dequeue(struct vivid *v, struct v4l2_buffer *buf)
 {
 	struct pollfd p = { .fd = v->fd, .events = POLLIN };
@@ -167,7 +167,7 @@ static inline void vivid_sync(struct vivid *v, uint32_t index, uint64_t flags)
 		CHECK_MSG(false, "DMA_BUF_IOCTL_SYNC: %s", strerror(errno));
 }
 
-/* The camera goes; its buffers stay for who has their fds or mappings. */
+/* The camera goes; its buffers stay for owners of their fds or mappings. */
 static inline void vivid_stop(struct vivid *v)
 {
 	struct v4l2_requestbuffers none = {

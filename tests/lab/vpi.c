@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Test benches (tests/verilog/tb.v) under Icarus Verilog and under Verilator: the memory
- * models, elements of any layout, the sentences of failures, waiting, signals, and what is
- * left when a program or a simulator ends.
+ * models, elements of any layout, the sentences of failures, waiting, signals, and
+ * resources after the end of a program or a simulator.
  *
  *	tests/verilog/compiled BUILD vpi [CASE...]
  */
@@ -412,7 +412,7 @@ static bool polls(pid_t pid)
 	return nr == SYS_ppoll;
 }
 
-/* A signal ends a simulator that waits, whatever handlers it has. */
+/* A signal ends a simulator that waits, with any handlers. */
 static void signalled(void *arg)
 {
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
@@ -442,7 +442,9 @@ static void signalled(void *arg)
 	}
 }
 
-/* The next program does not get tensors that the one before has sent and nobody opened. */
+/*
+ * The next program does not get tensors that the previous one has sent and that were not opened.
+ */
 static void next(void *arg)
 {
 	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), fence;

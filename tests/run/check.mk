@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 #
-# What tests/run/check gives to make: how a step of tests/run/plan.mk runs. See there.
+# The rules by which tests/run/check runs a step of tests/run/plan.mk with make. See there.
 
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
@@ -12,7 +12,7 @@ step = $(eval steps += $(1))$(1)
 run = tests/run/step $@ $(^:%=--need %)
 ktap = @$(run)
 plain = @$(run) --plain
-# Make's jobserver is for steps that run make.
+# Only steps that run make use make's jobserver.
 build = +@$(run) --build
 
 include $(CHECK_PLAN)

@@ -6,13 +6,14 @@
 #		$(ktap) [--has X]... -- COMMAND		it prints KTAP
 #		$(plain) [--has X]... -- COMMAND	one case, its exit status
 #
-# A check of all steps removes a build, but build@gcc's, when all that have it among NEEDS
-# and AFTER have ended, and what a step names by --free when that step has.
+# A check of all steps removes a build, except build@gcc's, when all steps that have it
+# among NEEDS and AFTER have ended, and a folder that a step names by --free when that
+# step has ended.
 #
-# It starts when NEEDS and AFTER have ended, and is skipped where one of NEEDS
-# did not pass or X, a program or a file, is not there (tests/run/step). It writes to
-# no place that another one reads or writes but theirs, and may find the machine
-# busy: a name, a port or a device node of the host is not its own.
+# A step starts when NEEDS and AFTER have ended, and is skipped if one of NEEDS did
+# not pass or X, a program or a file, is absent (tests/run/step). It must not write
+# to files of other steps, except those of NEEDS and AFTER, and must work on a busy
+# machine: names, ports and device nodes of the host may be in use.
 
 # These take a minute or more and begin early, so that nothing long is left when
 # all else has ended.
@@ -22,7 +23,7 @@ long := python@host lab@selftest tool@pictures python@lab python@libraries \
 
 b := $(abspath $(dir))
 names = $(sort $(basename $(notdir $(wildcard $(1)))))
-# Programs tell which calls failed and how, for abi@errors.
+# Programs report which calls failed and how, for abi@errors.
 export KTAP_SEEN := 1
 # The guest's time is not the machine's: its limit is little less than CHECK_LIMIT.
 # Emulating two processors costs a third more, so they are for programs whose threads meet.
@@ -41,8 +42,8 @@ $(call step,check@proof):
 
 # ---------------------------------------------------------------- builds
 #
-# What gcc builds is what everything else uses, with the warnings that need an
-# optimizer. Elsewhere the tests' own code is not optimized.
+# Other steps use gcc's build, which has the warnings that need an optimizer. In
+# other builds the tests' own code is not optimized.
 
 build-tests := TESTS_CFLAGS=-O0
 units = $(ktap) $(3) --each '$(1)' -- $(patsubst %,$(dir)/$*/tests/unit/%,$(or $(2),$(call names,tests/unit/*.c)))
@@ -51,13 +52,13 @@ $(call step,build@gcc):
 	$(build) 'WERROR=y' -- all tests
 $(call step,build@clang):
 	$(build) 'WERROR=y' --has clang -- CC=clang $(build-tests) all tests
-# The library's own failures are injected where leaks are seen, and lines are
-# counted where the compiler has not moved them about: DEBUG is -O0.
+# The library's own failures are injected in the build that detects leaks, and
+# lines are counted in a build without optimisation: DEBUG is -O0.
 $(call step,build@asan):
 	$(build) 'WERROR=y SANITIZE_ADDRESS=y SANITIZE_UNDEFINED=y FAULT_INJECTION=y COVERAGE=y DEBUG=y' -- lib unit stress-tests
 $(call step,build@tsan):
 	$(build) 'WERROR=y SANITIZE_THREAD=y' -- CFLAGS='-O1 -g' $(build-tests) lib unit stress-tests
-# Counts of an earlier run are nobody's.
+# Removes counts of an earlier run.
 $(call step,unit@gcc unit@clang unit@asan unit@tsan): unit@%: build@%
 	@find $(dir)/$*/lib -name '*.gcda' -delete
 	$(call units)
@@ -67,8 +68,9 @@ stress = tests/stress/stress --seed 2 --seconds $(1)
 $(call step,stress@asan stress@tsan): stress@%: build@% | unit@asan
 	$(ktap) -- $(dir)/$*/$(call stress,1)
 
-# What can be left out: all but the CPU, and about half of it, six times. Each option is left out of
-# three of the six, no two of the same three: of any two, some build has the one and not the other.
+# Builds without options: one with only the CPU, and six with about half of the options. Each
+# option is left out of three of the six, and no two options of the same three. So for any two
+# options, some build has one and not the other.
 options := $(shell sed -n 's/^config \(BACKEND_[A-Z0-9_]*\|EXPORTER_[A-Z0-9_]*\|DMABUF_TEST\)$$/\1/p' Kconfig)
 threes := 123 456 124 356 125 346 126 345 134 256 135 246 136 245 146 235 156 234 145 236
 halves := half-1 half-2 half-3 half-4 half-5 half-6
@@ -81,7 +83,8 @@ $(call step,$(halves:%=build@%)): build@half-%:
 $(call step,unit@cpu-only): unit@%: build@%
 	$(call units)
 
-# Parts of the library, two by two, and all that a camera on a board does without.
+# Parts of the library, two by two, and a build without everything that a camera
+# on a board does not need.
 parts := $(shell sed -n 's/^config \(PART_[A-Z0-9_]*\|FORMATS_ALL\|SHARED\|STATIC\)$$/\1/p' Kconfig)
 no-gpu := WERROR=y DMABUF_TEST=n $(patsubst %,%=n,$(filter-out BACKEND_CPU,$(filter BACKEND_%,$(options))))
 no-alloc := EXPORTER_UDMABUF=n EXPORTER_HEAP=n PART_DETILE=n
@@ -109,8 +112,9 @@ musl = CC=musl-gcc CPPFLAGS='-idirafter /usr/include -idirafter /usr/include/$(s
 $(call step,build@small-musl):
 	$(build) '$(small-set)' --has musl-gcc -- $(musl) $(small-cflags) lib
 
-# Foreign machines, whose programs qemu-user runs. Two have all tests; the others
-# those of what CPUs and C libraries differ in: atomics, sizes, the order of bytes.
+# Foreign machines, whose programs qemu-user runs. Two have all tests. The others
+# have tests of the differences between CPUs and C libraries: atomics, sizes, the
+# order of bytes.
 machines := arm64:aarch64-linux-gnu:aarch64 armhf:arm-linux-gnueabihf:arm \
 	armel:arm-linux-gnueabi:arm i386:i686-linux-gnu:i386 mipsel:mipsel-linux-gnu:mipsel \
 	powerpc:powerpc-linux-gnu:ppc riscv64:riscv64-linux-gnu:riscv64 s390x:s390x-linux-gnu:s390x
@@ -160,7 +164,7 @@ $(call step,install@bookworm):
 $(call step,install@trixie):
 	$(ktap) -- tests/abi/root trixie tests/abi/readme
 
-# Of the units' run: unit@asan begins without counts.
+# The coverage of the unit tests: unit@asan begins without counts.
 $(call step,unit@coverage): build@asan | unit@asan
 	$(ktap) --has gcov -- tests/run/coverage $(dir)/asan
 
@@ -205,22 +209,22 @@ libraries := $(shell sed -n '/^\(numpy-[0-9]\|tools\|fuzz\|free-threaded\|uv\|gu
 $(call step,python@host): | build@gcc
 	$(ktap) -- env CUDA_DOUBLE=$(cuda-double) python/tests/host $(dir)/python \
 		wheel pip-install sdist system abi3 types asan tsan 'numpy-[0-9]*' free-threaded peers
-# In a folder of its own, so that it needs nobody.
+# In a folder of its own, so that it needs no other step.
 $(call step,python@fuzz):
 	$(ktap) --free python-fuzz -- env FUZZ_SECONDS=8 python/tests/host $(dir)/python-fuzz fuzz
 $(call step,python@libraries): | python@host
 	$(ktap) $(patsubst %,--free 'python/%',uv pycache mypy mypy-tests src */pyvenv.cfg) -- tests/abi/root trixie python/tests/host $(dir)/python $(libraries) peers docs
 
-# ---------------------------------------------------------------- what needs dma-bufs: the lab
+# ---------------------------------------------------------------- tests with dma-bufs: the lab
 
 $(call step,lab@selftest):
 	$(ktap) -- tests/guest/selftest
 $(call step,lab@media):
 	$(ktap) -- tests/guest/media/check $(dir)/media
 
-# The conformance suite. Each device has the paths that are named and no others, and waits
-# and tells as named. Failures are injected into a build of its own. A case is a process:
-# what loading a driver's library costs is paid once, by their parent.
+# The conformance suite. Each device must have exactly the named paths, and the named
+# kinds of acquire and release. Failures are injected into another build. A case is a
+# process; their parent loads the driver's library once.
 cts = tests/cts/cts --device
 direct := --paths direct
 direct-copy := --paths direct,copy
@@ -254,8 +258,8 @@ $(call step,cts@cpu+fault): build@fault
 $(call step,cts@vulkan+fault): build@fault
 	$(ktap) -- $(lab-fails) -- $(call on-vulkan,fault/*,fault)
 
-# The real drivers of GPUs over a stub of the kernel's side, tests/drivers: those cases that
-# drivers differ in, or with DRIVERS=all (make check-drivers) all.
+# The real drivers of GPUs over a stub of the kernel's side, tests/drivers: the cases in
+# which drivers differ, or with DRIVERS=all (make check-drivers) all.
 $(call step,build@drivers): build@gcc
 	$(plain) -- tests/drivers/build $(dir)/drivers
 $(call step,build@drivers-arm64): build@arm64
@@ -281,7 +285,7 @@ $(call step,cts@vulkan+turnip): build@arm64 build@drivers-arm64
 $(call step,cts@vulkan+panvk): build@arm64 build@drivers-arm64
 	$(call on-arm64,panthor)
 
-# Intel's Level Zero computes: the stub runs its commands. memfds stand for dma-bufs.
+# Intel's Level Zero computes: the stub runs its commands. memfds replace dma-bufs.
 on-xe = $(ktap) -- $(1) tests/drivers/unpacked $(dir)/drivers xe $(dir)/gcc
 cases-of-xe := import/[!r]*[!M] import/read-access input/[ld]* cache/* lease/*acquired tensor/* frame/[telrv]* frame/out frame/out/[rs]* path/direct/[bo]* \
 	path/copy/[bo]* path/[pl]* export/* alloc/[onte]* sync/states prepare/[!erw]* words/*
@@ -290,8 +294,8 @@ $(call step,cts@levelzero+xe): build@gcc build@drivers
 $(call step,contract@levelzero+xe): build@gcc build@drivers
 	$(call on-xe,env LEVELZERO_CONTRACT=driver)/tests/unit/levelzero_contract
 
-# On CUDA's double as machines differ, the cases that a difference is for. Lavapipe
-# is not its GPU, and takes seconds to say so.
+# On CUDA's double with the properties of several machines: the cases that depend
+# on a property. Lavapipe is not its GPU, and needs seconds to report it.
 doubles := $(b)/gcc/tests/doubles
 on-double = $(ktap) -- $(lab-fails) --env FAKE_CUDA=$(1) --env DLBUF_CUDA_LIBRARY=$(doubles)/libcuda.so \
 	--env DLBUF_VULKAN_LIBRARY=$(or $(3),none) $(4) -- $(dir)/$(or $(5),gcc)/$(cts) cuda:0 $(2:%='%')
@@ -308,12 +312,12 @@ $(call step,cts@cuda+bridge): build@gcc
 $(call step,cts@cuda+fault): build@gcc build@fault
 	$(call on-double,pc,fault/*,,,fault)
 
-# OpenCL on the guest's drivers, and on the double of one as machines differ.
+# OpenCL on the guest's drivers, and on the double with the properties of several machines.
 on-opencl = $(ktap) -- $(lab-fails) --env OCL_ICD_VENDORS=$(1) $(2) -- env LD_PRELOAD=$(4) \
 	$(dir)/$(or $(5),gcc)/$(cts) opencl:0 $(3:%='%')
 $(call step,cts@opencl): build@gcc
 	$(call on-opencl,/etc/OpenCL/vendors/pocl.icd,,$(host-copy) $(fence-event),libpocl.so.2)
-# These take a second to begin in each case: what drivers differ in.
+# These need a second to begin in each case, so they run the cases in which drivers differ.
 differ := $(host-copy) $(fence-event) import/* path/* $(sync) lease/* export/* drain/* prepare/frame
 $(call step,cts@opencl+rusticl): build@gcc
 	$(call on-opencl,/etc/OpenCL/vendors/rusticl.icd,--env RUSTICL_ENABLE=llvmpipe,$(differ),libRusticlOpenCL.so.1)
@@ -337,7 +341,7 @@ $(call step,cts@opencl+apart): build@gcc
 $(call step,cts@opencl+userptr): build@gcc
 	$(call on-opencl-double,userptr,$(host-copy) $(fence-event) import/* path/* $(sync) prepare/[!v]*)
 
-# What the double promises as OpenCL does, of real drivers; and the double of CUDA's driver
+# The double's promises of OpenCL, checked on real drivers; and the double of CUDA's driver
 # on dma-bufs, which the host does not have.
 on-contract = $(ktap) -- $(lab) --env OPENCL_CONTRACT=$(1) $(3) -- env LD_PRELOAD=$(2) \
 	$(dir)/gcc/tests/unit/opencl_contract $(4)
@@ -395,7 +399,7 @@ $(call step,cts@hip+bridge): build@gcc
 $(call step,cts@hip+fault): build@gcc build@fault
 	$(call on-hip,6.4,fault/*,fault)
 # The driver over a stub that copies, fills and prepares; HIP 7 with make check-drivers. There is no lab.
-# Without memory the runtime itself ends the process now and then.
+# When memory is short, the runtime itself sometimes ends the process.
 cases-of-kfd := import/*/udmabuf import/*/heap:system import/[cdflotv]* import/read-access cache/t* path/*/bytes \
 	path/*/overlapping path/[pl]* export/* alloc/[!l]* tensor/* sync/fence-out frame/two-planes frame/lease lease/*acquired fork/* prepare/[!erw]* prepare/refused words/noprime words/hang
 $(call step,cts@hip+kfd): build@gcc build@drivers
@@ -425,11 +429,11 @@ $(call step,cts@levelzero+copy): build@gcc
 $(call step,cts@levelzero+fault): build@gcc build@fault
 	$(call on-ze,,fault/*,$(ze-loader),fault)
 
-# A backend of the tests' own: what the next one costs.
+# A backend of the tests' own, which shows the size of a new one.
 $(call step,cts@trial): build@gcc
 	$(ktap) -- $(lab-fails) -- $(dir)/gcc/tests/trial/cts --device trial:0 $(host-copy) $(blocks-event)
 
-# What the calls of all these have returned, and what the headers list.
+# Compares the errors that the calls of all these steps have returned with the headers' lists.
 $(call step,abi@errors): | unit@gcc unit@asan unit@cpu-only cts@cpu cts@cuda cts@trial cts@cpu+fault cts@cuda+fault \
 		cts@vulkan+fault lab@alloc lab@camera lab@image lab@syncobj lab@alloc+fault lab@camera+fault \
 		interop@ffmpeg interop@gstreamer interop@nvvpi interop@pipewire interop@v4l2 interop@vaapi
@@ -461,7 +465,7 @@ export has_cuda
 $(call step,lab@cuda):
 	$(plain) -- sh -c 'eval "$$has_cuda"'
 
-# Programs of tests/lab, and what they need of the lab.
+# Programs of tests/lab, and their requirements of the lab.
 with-libcuda := --with cuda
 with-module := --module
 with-syncobj := --gpu
@@ -485,7 +489,7 @@ $(call step,lab@camera+fault): build@fault
 $(call step,lab@alloc+fault): build@fault
 	$(ktap) -- $(lab) -- $(in-alloc) $(dir)/fault/tests/lab/alloc 'fault/*'
 
-# The suite for a GPU with doubles of the drivers, so that it stays fit for one.
+# The suite for a GPU with doubles of the drivers, so that it keeps working.
 $(call step,gpu@double): build@gcc
 	$(ktap) -- $(lab) --env DLBUF_CUDA_LIBRARY=$(doubles)/libcuda.so \
 		--env DLBUF_VULKAN_LIBRARY=$(doubles)/libvulkan.so --env FAKE_VULKAN=bridge -- \
@@ -558,7 +562,7 @@ python := env PYTHONPATH=$(b)/python/site $(pycache)
 $(call step,python@lab): | python@host build@gcc
 	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) $(media) -- $(python) CUDA_DOUBLE=$(cuda-double) \
 		python3 python/tests/lab/lab.py
-# Those whose threads and processes meet, where they run at once.
+# The cases whose threads and processes meet, on CPUs that run them at once.
 $(call step,python@lab+threads): | python@host build@gcc
 	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab-2) $(media) -- $(python) python3 python/tests/lab/lab.py \
 		one_thread_keeps_order closed_by_another_thread threads_leave_nothing many_threads_send \
@@ -589,7 +593,7 @@ $(call step,examples@python): | python@host
 
 # ---------------------------------------------------------------- the tool, the README
 
-# FFmpeg is who converts pictures besides the tool.
+# FFmpeg also converts pictures, as a reference for the tool.
 with-pictures := $(media)
 with-fence := --module
 $(call step,$(addprefix tool@,$(call names,$(filter-out %.py %.sh %.json %_,$(wildcard tests/tool/*))))): tool@%: build@gcc

@@ -72,7 +72,7 @@ static struct device *device_at(uint32_t r)
 	return &round_.devs[r % round_.ndevs];
 }
 
-/* One without a counter: on a path with copies each access for writing writes all of it. */
+/* A buffer without a counter: on a path with copies each access for writing writes all of it. */
 static unsigned int buffer_at(uint32_t r)
 {
 	return NORDERED + r % (NBUFFERS - NORDERED);
@@ -98,7 +98,7 @@ static void turn_begin(struct device *d, bool alone)
 		pthread_rwlock_rdlock(&d->turn);
 }
 
-/* Calls with a stream exclude those of hooks, on machines that want it. */
+/* Calls with a stream exclude those of hooks, on machines that require that. */
 #define TURN(d, call)								\
 	({									\
 		int turn_ret;							\
@@ -685,7 +685,7 @@ out:
 	return ret;
 }
 
-/* ---- what goes wrong */
+/* ---- failures */
 
 struct rlimit all_fds;
 

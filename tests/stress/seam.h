@@ -5,7 +5,7 @@
  *
  *   - pthread_mutex_lock(), ioctl(), poll(), ppoll(), close(), read() and write() take a
  *     while now and then, by a generator that seam_seed() sets
- *   - where there is no /dev/udmabuf, memfds stand for dma-bufs (memfds.h)
+ *   - without /dev/udmabuf, memfds replace dma-bufs (memfds.h)
  */
 #ifndef STRESS_SEAM_H
 #define STRESS_SEAM_H

@@ -8,7 +8,7 @@
  *
  * A case is a list of devices, and runs rounds until the seconds are over; one
  * at least. The seed of a round decides its operations and their arguments, the kind of
- * machines, and what goes wrong in it; with one thread the same seed gives the same
+ * machines, and the failures in it; with one thread the same seed gives the same
  * sequence. --only is the name of an operation with wildcards; import and delete stay.
  *
  * At the end of a round all fences signal. Then each lease has been called back exactly
@@ -257,7 +257,7 @@ static unsigned int count_threads(void)
 	return stat("/proc/self/task", &st) ? 0 : st.st_nlink;
 }
 
-/* Real drivers keep what they like, doubles what the first round has left. */
+/* Real drivers keep any number of resources, doubles those of the first round. */
 static bool nothing_is_left(unsigned int threads)
 {
 	static struct ktap_holdings first;
@@ -404,7 +404,7 @@ static void jobs_finish(struct lease *l)
 	}
 }
 
-/* All fences have signalled: what is left now? */
+/* All fences have signalled: nothing may be left. */
 static void round_end(void)
 {
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];

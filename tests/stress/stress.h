@@ -38,7 +38,7 @@
 #define add(p, n) __atomic_fetch_add(p, n, __ATOMIC_SEQ_CST)
 #define now_ns ktap_now_ns
 
-/* A backend: its double, and what that is to be, of which a round chooses. */
+/* A backend: its double, and the double's machines, of which a round chooses one. */
 struct machine {
 	const char *backend, *name, *library, *words, *double_;
 	const char *kinds[10];
@@ -52,7 +52,7 @@ struct device {
 	struct dlbuf_device *dev;
 	const struct access *access;	/* or NULL */
 	struct driver *(*control)(bool reset);	/* of the double, or NULL */
-	pthread_rwlock_t turn;		/* of a machine that wants one thread at a time */
+	pthread_rwlock_t turn;		/* of a machine that allows one thread at a time */
 	void *streams[NSTREAMS];
 };
 
@@ -63,7 +63,7 @@ struct options {
 };
 extern struct options opts;
 
-/* A job that a device was given; at `expected` is what it reads, or 0. */
+/* A job of a device; `expected` has the bytes that it must read, or is 0. */
 struct job {
 	struct job *next;
 	const struct access *access;
@@ -78,7 +78,7 @@ struct lease {
 	unsigned int fired;	/* atomic */
 	unsigned int tensors;	/* atomic; of the program, not yet being deleted */
 	bool armed;		/* atomic; the library has it */
-	uint32_t mode;		/* what it does */
+	uint32_t mode;		/* the action of its callback */
 	struct job *jobs;
 };
 
@@ -154,7 +154,7 @@ void print_operations(void);
 /* A thread of a round: the operations of its seed. */
 void *work(void *worker);
 void held_delete(struct held *h);
-/* Waits for the job, and compares what it has read. */
+/* Waits for the job, and compares the bytes that it has read. */
 void job_finish(struct job *j);
 
 #endif /* TESTS_STRESS_H */

@@ -26,7 +26,7 @@ import look
 
 wrong = []
 
-# What swscale calls the formats of V4L2 that it has, where that is not their code's name in lower case.
+# swscale's names of V4L2's formats, if they are not the codes' names in lower case.
 SWSCALE = {
     "YUYV": "yuyv422", "UYVY": "uyvy422", "YVYU": "yvyu422", "422P": "yuv422p", "YM16": "yuv422p", "YM24": "yuv444p",
     "YV12": "yuv420p", "YM21": "yuv420p", "YM61": "yuv422p", "YM42": "yuv444p",
@@ -41,7 +41,7 @@ SWSCALE = {
     "AR24": "bgra", "XB24": "rgb0", "AB24": "rgba", "RX24": "0bgr", "RA24": "abgr",
     "BA81": "bayer_bggr8", "GBRG": "bayer_gbrg8", "GRBG": "bayer_grbg8", "RGGB": "bayer_rggb8",
     "BYR2": "bayer_bggr16le", "GB16": "bayer_gbrg16le", "GR16": "bayer_grbg16le", "RG16": "bayer_rggb16le",
-    # Of these the values are shifted up to 16 bits first.
+    # Values of the following formats are shifted up to 16 bits first.
     "BG10": "bayer_bggr16le", "GB10": "bayer_gbrg16le", "BA10": "bayer_grbg16le", "RG10": "bayer_rggb16le",
     "BG12": "bayer_bggr16le", "GB12": "bayer_gbrg16le", "BA12": "bayer_grbg16le", "RG12": "bayer_rggb16le",
 }
@@ -115,7 +115,7 @@ def picture(path):
 
 
 def flat(image):
-    """Where a pixel is like those around it."""
+    """The places at which a pixel equals those around it."""
     around = 4
     image = np.pad(image.astype(int), ((around, around), (around, around), (0, 0)), mode="edge")
     height, width = image.shape[0] - 2 * around, image.shape[1] - 2 * around
@@ -205,7 +205,7 @@ def main(report, folder, node):
                 wrong.append(f"{code}: read(2) gives other bytes than the camera's mapping")
             said.append("read() the same")
         lines.append(f"{code:8}{'; '.join(said)}")
-    # First: who shows only the beginning shows what counts.
+    # First: a reader of only the beginning sees the result.
     for line in wrong + look.wrong:
         print("wrong:", line)
     print(f"{len(formats)} formats; that neither swscale nor colorsys knows, and vivid's own RGB is the measure of: "

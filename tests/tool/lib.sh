@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 #
-# What the tests of dmabuf-test share; sourced after ktap.sh, with the build folder as $1.
+# The common part of dmabuf-test's tests; sourced after ktap.sh, with the build folder as $1.
 
 dmabuf_test=$(realpath "${1:?usage: BUILD [CASE...]}")/dmabuf-test
 [ -x "$dmabuf_test" ] || { echo "there is no $1/dmabuf-test"; exit 4; }
@@ -31,10 +31,10 @@ not()
 	! "$@" || { echo "succeeded: $*"; return 1; }
 }
 
-# Seconds for what is certain to come, on a machine that is busy with other things.
+# Seconds for an event that is certain to come, on a machine that is busy with other things.
 bound=600
 
-# What runs the tool, as another user for instance.
+# The words in front of the tool, to run it as another user for instance.
 as=()
 
 # tool STATUS ARGS...: runs it with this exit status; its output goes to $tmp/out and $tmp/err

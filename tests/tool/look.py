@@ -67,7 +67,7 @@ PLANES = {
 
 
 def tensors(camera, data_offset):
-    """What a frame of this camera has to look like."""
+    """The expected frame of this camera."""
     offset = data_offset
     for hdiv, vdiv, inner in PLANES[camera["code"]]:
         rows = -(-camera["height"] // vdiv)

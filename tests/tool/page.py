@@ -127,11 +127,11 @@ class Page:
             f.write(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
 
 
-# The text of what is open, for the eyes only.
+# The visible text.
 OPEN = "[...document.querySelectorAll('aside')].filter(e => e.getClientRects().length).map(e => e.innerText).join('|')"
 
 
-# What a template and strings cannot make.
+# Elements that a template and strings cannot make.
 OTHERS = "script:not(#data, main ~ script), img, iframe, link, object, #injected"
 
 

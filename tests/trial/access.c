@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* How the trial device touches a tensor's memory, and the registries with it. */
+/* Accesses to a tensor's memory by the trial device, and the registries with it. */
 #include "../../lib/import/device.c"
 #include "../cts/main.c"
 

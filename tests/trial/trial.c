@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * A backend to show how little one takes. Its driver is what the doubles share
- * (tests/doubles/common/streams.h), its memory the host's; it gives events, waits for no
- * fence and takes no dma-buf. So lib/queue brings its buffers by the paths `host`
- * and `copy`.
+ * A backend that shows the smallest possible size. Its driver is the common part of the
+ * doubles (tests/doubles/common/streams.h), its memory the host's; it gives events,
+ * waits for no fence and takes no dma-buf. So lib/queue brings its buffers by the paths
+ * `host` and `copy`.
  */
 #include <errno.h>
 #include <string.h>

@@ -115,7 +115,7 @@ TEST(heaps_absent)
 #endif
 
 #ifdef CONFIG_BACKEND_CPU
-/* With no exporter named both are tried, and both causes are told. */
+/* With no exporter named both are tried, and both causes are reported. */
 TEST(every_exporter_absent)
 {
 	int64_t shape[] = { 4, 4 };

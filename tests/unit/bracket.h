@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The memfds that stand for dma-bufs have DMA_BUF_IOCTL_SYNC, which does nothing. */
+/* The memfds in place of dma-bufs have DMA_BUF_IOCTL_SYNC, which does nothing. */
 #ifndef UNIT_BRACKET_H
 #define UNIT_BRACKET_H
 
@@ -10,7 +10,7 @@
 #include "ioctl.h"
 #include "system/uapi.h"
 
-/* A case may hold who calls START, as a fence of the dma-buf does. */
+/* A case may hold the caller of START, as a fence of the dma-buf does. */
 static void (*hold_start)(void);
 
 /* Fences that were added; dma-bufs have a fence that has not signalled. Atomic. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What is not a dma-buf is refused, and the refusal says what it is. */
+/* A file that is not a dma-buf is refused, and the error text names it. */
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -168,7 +168,7 @@ TEST(identity)
 	CHECK_EQ(y.access, DLBUF_WRITE);
 }
 
-/* A bad layout is told before the fd is looked at, and the other way round. */
+/* A bad layout is reported before the fd is checked, and the other way round. */
 #ifdef CONFIG_BACKEND_CPU
 TEST(two_mistakes_give_one_answer)
 {
@@ -186,7 +186,7 @@ TEST(two_mistakes_give_one_answer)
 }
 #endif
 
-/* Drivers close what they refuse, or do not; another thread may have the number since. */
+/* Drivers may close an fd that they refuse; another thread may have the number since. */
 TEST(given_to_a_driver_and_refused)
 {
 	int own AUTO_FD = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -2,7 +2,7 @@
 /*
  * The cache's lists and table, with many buffers and in random order. There
  * are no dma-bufs on a build machine, so memfds stand in for them: they have
- * inode numbers of their own too. What needs the kernel's dma-bufs is in
+ * inode numbers of their own too. Cases that need the kernel's dma-bufs are in
  * tests/cts.
  */
 #define KTAP_UNSEEN
@@ -49,7 +49,7 @@ static int memfd_size(int fd, int callers, uint64_t *bytes)
 
 static struct {
 	unsigned int imports, unimports, closes; /* atomic */
-	int refuse;		/* what import() returns */
+	int refuse;		/* the result of import() */
 	unsigned int waits;	/* for work that has no fence */
 	bool starved;		/* atomic: -ENOMEM until something is given back */
 	pthread_barrier_t *meet; /* inside import() */
@@ -184,7 +184,7 @@ static struct import *get_as(struct dlbuf_device *dev, int fd, uint32_t paths)
 
 #define BRIEF (PATHS_SHARED | PATHS_BRIEF)
 
-/* Which requests of one buffer leave an idle import. Twice: the guess, too. */
+/* The requests of one buffer that leave an idle import. Twice: the guess, too. */
 TEST(a_brief_import_goes_with_its_last_user)
 {
 	static const struct {
@@ -266,7 +266,7 @@ TEST(staging_is_used_again)
 	CHECK(a->staging);
 	CHECK_EQ(stats(dev).live, 1);
 	CHECK_EQ(stats(dev).live_bytes, 8192);
-	/* In use it is for nobody else, and never by identity. */
+	/* In use it has no other user, and it is never found by identity. */
 	b = staging(dev, 8192);
 	CHECK(b != a);
 	c = get(dev, a->fd);
@@ -276,7 +276,7 @@ TEST(staging_is_used_again)
 	cache_unref(a);
 	CHECK_EQ(stats(dev).idle, 3);
 	CHECK_EQ(stats(dev).idle_bytes, 3 * 8192);
-	/* The last that was used; what is too small or too large is not. */
+	/* The last that was used, except one that is too small or too large. */
 	CHECK(!cache_take_staging(&dev->cache, 8193));
 	CHECK(!cache_take_staging(&dev->cache, 4096));
 	CHECK(staging(dev, 4097) == a);
@@ -472,7 +472,7 @@ static int import_by(struct dlbuf_device *dev, int fd,
 	return dlbuf_import(dev, fd, &layout, NULL, out);
 }
 
-/* Idle imports, of any device, go when they are what is missing. */
+/* Idle imports, of any device, are dropped if their resources are missing. */
 TEST(no_memory_while_others_idle)
 {
 	struct dlbuf_device *dev AUTO_DEV = device(8), *other AUTO_DEV = device(8);
@@ -548,7 +548,7 @@ TEST(every_import_of_a_buffer_is_waited_for)
 	cache_unref(get(devs[7], other));
 	CHECK_OK(pending_wait_unfenced(&uses[0], NULL, 0));
 	CHECK_EQ(fake.waits, 19);
-	/* Its own streams order a device; what it copies into counts, too. */
+	/* A device's own streams order its work; destinations of its copies count, too. */
 	fake.waits = 0;
 	CHECK_OK(pending_before(devs[1], uses, 2, &plain, &fence));
 	CHECK_EQ(fake.waits, 18 + 1);
@@ -556,7 +556,7 @@ TEST(every_import_of_a_buffer_is_waited_for)
 		dlbuf_device_close(devs[i]);
 }
 
-/* A thread that waits for its work has it; then nobody has. */
+/* A thread that waits for its work still finds it; after that no call does. */
 static void end_of_work(struct import *imp)
 {
 	__atomic_store_n(&fake.busy, false, __ATOMIC_RELEASE);
@@ -600,7 +600,7 @@ TEST(work_is_found_after_the_import)
 
 	CHECK_OK(pending_wait_unfenced(&use, NULL, 0));
 	CHECK_EQ(fake.waits, 1);
-	/* Nobody gets it, so that there is a second one. */
+	/* It is not handed out, so a second one is made. */
 	next = get(dev, fd);
 	CHECK_EQ(stats(dev).misses, 2);
 	CHECK_OK(pending_wait_unfenced(&use, NULL, 0));
@@ -733,7 +733,7 @@ static unsigned int draw(unsigned int n)
 	return (seed * 2685821657736338717ull >> 33) % n;
 }
 
-/* What has to be: users of each buffer, and the idle ones, the last first. */
+/* The expected state: users of each buffer, and the idle ones, the last first. */
 static struct {
 	int fds[BUFFERS];
 	struct import *imp[BUFFERS];	/* NULL: not in the cache */
@@ -761,7 +761,7 @@ static void model_unidle(unsigned int b)
 		model.idle[i] = model.idle[i + 1];
 }
 
-/* The oldest idle one has to be what the cache gave up next. */
+/* The oldest idle one must be the next that the cache drops. */
 static void model_evict(void)
 {
 	unsigned int oldest = model.idle[model.nidle - 1];
@@ -963,7 +963,7 @@ static void *share_and_forget(void *arg)
 	return other;
 }
 
-/* One after the other; ThreadSanitizer knows of no order by system calls of which it is not told. */
+/* One after the other; ThreadSanitizer does not know the order that these system calls make. */
 TEST(threads_share_a_tensor)
 {
 	DLManagedTensorVersioned *t, *other[3];

@@ -58,7 +58,7 @@ TEST(no_device)
 	end();
 }
 
-/* What is there and fails is told, and asked again. */
+/* A driver that is present and fails is reported, and tried again. */
 TEST(another_drivers_library)
 {
 	struct dlbuf_device *dev = NULL;
@@ -77,7 +77,7 @@ TEST(another_drivers_library)
 	end();
 }
 
-/* Attributes that a driver is too old for are what it has not got. */
+/* An attribute that an old driver does not know counts as a missing feature. */
 TEST(attributes_unknown)
 {
 	struct cuda_device *dev;

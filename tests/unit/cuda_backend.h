@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of the CUDA backend share: the double of its driver
+ * Shared by the tests of the CUDA backend: the double of its driver
  * (tests/doubles/cuda.h), an import as the core would ask for it, and an
  * application with a stream of its own.
  */
@@ -166,7 +166,7 @@ static inline bool is_idle(struct app *app)
 	return !cux.StreamQuery(app->stream);
 }
 
-/* The stream waits until the application opens the gate, and nobody else does. */
+/* The stream waits until the application opens the gate. */
 static inline void gate_close(struct app *app)
 {
 	bool no_mem_ops = fake->devices[0].no_mem_ops;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * CUDA's half of the bridge to Vulkan, against doubles of both (tests/doubles): they share
- * timelines and memory as the two drivers of one GPU do. What lib/queue does with a bridge
- * is in cuda_queue, driver `bridge`.
+ * timelines and memory as the two drivers of one GPU do. cuda_queue, driver `bridge`, has
+ * the cases of lib/queue with a bridge.
  */
 #include "ktap.h"
 
@@ -108,7 +108,7 @@ static void *acquire_again(void *arg)
 	return arg;
 }
 
-/* Vulkan's copy in does not overwrite what a stream still reads. */
+/* Vulkan's copy in does not overwrite bytes that a stream still reads. */
 TEST(copies_in_order)
 {
 	pthread_t thread;
@@ -134,8 +134,8 @@ TEST(copies_in_order)
 }
 
 /*
- * A lease ends with the copy, whatever the driver's fence says: here Vulkan's queue is held
- * up by that of another stream.
+ * A lease ends with the copy, and not with the driver's fence: here the work of another
+ * stream holds Vulkan's queue.
  */
 TEST(a_lease_of_a_copy)
 {
@@ -174,7 +174,7 @@ TEST(a_lease_of_a_copy)
 	end_all();
 }
 
-/* Where Vulkan waits for no fence and gives none: its callers do. */
+/* If Vulkan cannot wait for fences and gives none, its callers wait. */
 TEST(without_fences)
 {
 	int in = signalled_fence(), out;
@@ -188,7 +188,7 @@ TEST(without_fences)
 	gpu_reads(&app, &f);
 	gpu_sets(&app, &f, 0, IMPORT_BYTES, 0x21);
 	out = release(&f, DLBUF_RW, app.stream);
-	/* The copy out has been waited for; the stream's own work tells. */
+	/* The copy out is complete; the end of the stream's own work is the end of the access. */
 	CHECK_EQ(f.bytes[IMPORT_BYTES - 1], 0x21);
 	until_over(out);
 	CHECK(filled(app.pinned, 1));
@@ -223,7 +223,7 @@ TEST(fences_alone)
 	until_over(own);
 	CHECK(filled(app.pinned, 2));
 	drain(&app);
-	/* The two links serve for ever. */
+	/* The two links are reused each time. */
 	for (int i = 0; i < 20; i++) {
 		in = signalled_fence();
 		CHECK_OK(acquire(&f, DLBUF_READ, app.stream, in));
@@ -271,7 +271,7 @@ out:
 	return ret;
 }
 
-/* Whatever fails of what CUDA does for the bridge, and goes on failing. */
+/* Each call of CUDA for the bridge fails, and keeps failing. */
 TEST(every_failure)
 {
 	static const char *const calls[] = {
@@ -303,7 +303,7 @@ TEST(every_failure)
 }
 
 #ifdef CONFIG_FAULT_INJECTION
-/* Of fences alone, and of copies without them. */
+/* A bridge for fences only, and one for copies without fences. */
 TEST(every_call_fails_once)
 {
 	begin_both("");

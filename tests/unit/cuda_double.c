@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The rules of the double of CUDA's driver (tests/doubles/cuda.h): what it refuses
- * of calls, memory, and what goes in and out. What it does when it is used well is
- * proven by the tests of the backend, which lean on both.
+ * The rules of the double of CUDA's driver (tests/doubles/cuda.h): its refusals of
+ * calls, its memory, its imports and exports. The tests of the backend, which use
+ * both, prove its correct use.
  */
 #include "common.h"
 #include "ktap.h"
@@ -123,7 +123,7 @@ RULES(calls_fail_when_told, "")
 	fake->fail_at = 2;
 	fake->result = CUABI_LAUNCH_FAILED;
 	fake->calls = 0;
-	/* What frees has freed. */
+	/* A call that frees has freed. */
 	OK(cu.MemFree(p));
 	FAILS(LAUNCH_FAILED, cu.MemFreeHost(h));
 	CHECK_EQ(fake->live[FAKE_HOST_MEMORY], 1);
@@ -157,7 +157,7 @@ TEST(lost_for_good)
 	end_cold();
 }
 
-/* A reset ends what would wait for ever. */
+/* A reset ends waits that would never end. */
 TEST(resets_end_everything)
 {
 	begin("");
@@ -171,7 +171,7 @@ TEST(resets_end_everything)
 	end_cold();
 }
 
-/* An old driver lacks what is OPTIONAL, and nothing else. */
+/* An old driver lacks exactly the OPTIONAL functions. */
 TEST(old_drivers_lack_functions)
 {
 	enum { NEEDED, OPTIONAL };
@@ -275,7 +275,7 @@ RULES(registration, "")
 	WRONG(HOST_MEMORY_NOT_REGISTERED, cu.MemHostUnregister(p + 101));
 	OK(cu.MemHostUnregister(p));
 	OK(cu.MemHostUnregister(p + 100));
-	/* What may not be written is registered as such, and not written. */
+	/* Read-only memory is registered as read-only, and not written. */
 	FAILS(INVALID_VALUE, cu.MemHostRegister(read_only, 100, flags));
 	flags |= CUABI_MEMHOSTREGISTER_READ_ONLY;
 	OK(cu.MemHostRegister(read_only, 100, flags));
@@ -297,7 +297,7 @@ RULES(registration, "")
 	munmap(read_only, BYTES);
 }
 
-/* What the device has at another address is not at the CPU's. */
+/* If the device has another address, the CPU's address is not valid there. */
 RULES(aliases, "alias")
 {
 	char *p = map(PROT_READ | PROT_WRITE, -1), out[8];
@@ -627,7 +627,7 @@ RULES(dma_bufs_out, "memfds")
 	CHECK_EQ(fd, -1);
 	OK(export(p, BYTES, 0, &fd));
 	check_export(p, 0, fd);
-	/* A memfd stands for all of itself, if it may. */
+	/* A memfd is exported whole, if the allocation allows it. */
 	if (!has_udmabuf()) {
 		FAILS(NOT_SUPPORTED, export(p + 4096, 4096, 0, &fd));
 		FAILS(NOT_SUPPORTED, export(p, 4096, 0, &fd));
@@ -647,7 +647,7 @@ RULES(dma_bufs_out, "memfds")
 	FAILS(NOT_SUPPORTED, export(d & -4096ul, 4096, 0, &fd));
 }
 
-/* Real ones, where there are: the pages around a small allocation. */
+/* Real udmabufs, if there are any: the pages around a small allocation. */
 TEST(udmabufs_out_and_in)
 {
 	cuda_external_memory m;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The double of CUDA's driver, opened by hand: what its own tests share. */
+/* The double of CUDA's driver, opened by hand: shared by its own tests. */
 #ifndef UNIT_CUDA_DOUBLE_H
 #define UNIT_CUDA_DOUBLE_H
 
@@ -9,7 +9,7 @@
 #include "cuda_load.h"
 #include "rules.h"
 
-/* Returns this; against the rules; or as it may happen to anybody. */
+/* The call returns this: a broken rule; or a failure without one. */
 #define WRONG(code, call) BREAKS(1, CUABI_##code, call)
 #define FAILS(code, call) BREAKS(0, CUABI_##code, call)
 
@@ -19,7 +19,7 @@
 #define NOWHERE ((void *)4096)
 #define BYTES 8192
 
-/* What most cases need: the primary context of device 0 is current. */
+/* The state for most cases: the primary context of device 0 is current. */
 static cuda_context primary;
 static cuda_stream s;		/* not a blocking one */
 static cuda_event e;
@@ -111,7 +111,7 @@ static inline bool cpu_can_read(cuda_pointer p)
 	return can;
 }
 
-/* Nobody has taken the address meanwhile. */
+/* No other mapping has taken the address meanwhile. */
 static inline bool is_mapped(cuda_pointer p)
 {
 	unsigned char seen;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The double of CUDA's driver (tests/doubles/cuda.h): in which order its streams run,
- * and what it refuses of streams and captures.
+ * The double of CUDA's driver (tests/doubles/cuda.h): the order of its streams, and
+ * its refusals for streams and captures.
  */
 #include "common.h"
 #include "ktap.h"
@@ -49,7 +49,7 @@ RULES(streams_are_queues, "")
 	CHECK_STR(told, "abcde");
 }
 
-/* Whatever is said to a stream, or an event, that there is not. */
+/* All calls with a stream, or an event, that does not exist. */
 RULES(streams_that_are_not, "")
 {
 	cuda_stream gone;
@@ -191,7 +191,7 @@ RULES(legacy_stream, "")
 	*flag = 1;
 	OK(cu.StreamSynchronize(PER_THREAD));
 	CHECK_STR(told, "abcde");
-	/* Nothing is in it, but what it would wait for is not over. */
+	/* It is empty, but the work for which it would wait is not complete. */
 	wait_for(blocking, 2);
 	CHECK_EQ(cux.StreamQuery(NULL), CUABI_NOT_READY);
 	*flag = 2;
@@ -275,7 +275,7 @@ static void *open_while_freeing(void *data)
 	return NULL;
 }
 
-/* Whatever a stream does: it need not use what is freed. */
+/* With any work of a stream: it need not use the freed memory. */
 RULES(frees_wait_for_every_stream, "")
 {
 	pthread_t thread;
@@ -347,7 +347,7 @@ RULES(events, "")
 	OK(cu.EventQuery(early));
 	OK(cu.StreamWaitEvent(b, e, 0));
 	add(b, 'b');
-	/* b waits for what e was, whatever becomes of e. */
+	/* b waits for the recorded point of e, also if e changes later. */
 	OK(cu.EventRecord(e, NULL));
 	OK(cu.EventSynchronize(e));
 	CHECK_EQ(cux.StreamQuery(b), CUABI_NOT_READY);
@@ -489,7 +489,7 @@ RULES(captures_forbid, "")
 	void *p = map(PROT_READ | PROT_WRITE, -1);
 	int mode = RELAXED;
 
-	/* Of all threads, and of this one. */
+	/* Captures of all threads, and of this one. */
 	for (int i = 0; i < 7; i++) {
 		OK(cux.StreamBeginCapture(s, i % 2));
 		WRONG(STREAM_CAPTURE_UNSUPPORTED, unsafe(i, p));
@@ -531,7 +531,10 @@ static void *allocate_elsewhere(void *data)
 	return NULL;
 }
 
-/* Who has begun one ends it, unless it is relaxed; whom one forbids what. */
+/*
+ * The thread that has begun a capture ends it, unless it is relaxed. The calls that a capture
+ * forbids, and to which threads.
+ */
 RULES(captures_and_threads, "")
 {
 	static const struct {

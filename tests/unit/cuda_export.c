@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * The CUDA backend against a double of the driver (tests/doubles/cuda.h): memory
- * that becomes a dma-buf. What lib/queue does is in cuda_queue.c.
+ * that becomes a dma-buf. cuda_queue.c has the cases of lib/queue.
  */
 #include "ktap.h"
 
@@ -9,7 +9,7 @@
 #include "cuda_backend.h"
 #include "cuda_exports.h"
 
-/* Whole pages of the allocation around a part of it, and where it is in them. */
+/* Whole pages of the allocation around a part of it, and the part's offset in them. */
 TEST(export_of_a_part)
 {
 	const uint64_t page = sysconf(_SC_PAGESIZE);
@@ -108,7 +108,7 @@ TEST(export_where_there_is_none)
 	exports_end();
 }
 
-/* Before 13.0 nobody knows whether the host's memory can be exported: tries. */
+/* Before 13.0 no attribute shows whether host memory can be exported, so this tries. */
 TEST(export_of_host_memory)
 {
 	begin("memfds");
@@ -137,7 +137,7 @@ TEST(export_over_pcie)
 	exports_end();
 }
 
-/* What another device has written is seen by work behind the acquire. */
+/* Work after the acquire reads the bytes that another device has written. */
 TEST(peers_writes_are_flushed)
 {
 	static const struct dlbuf_acquire_opts none;
@@ -155,7 +155,7 @@ TEST(peers_writes_are_flushed)
 		CHECK_EQ(seen, flushes);
 		fence = pending_fence();
 		signal_fence(fence);
-		/* The core waits for the fence, if the device says so. */
+		/* The core waits for the fence, if the device asks for it. */
 		CHECK_OK(sync_begin(imp, DLBUF_READ, NULL, fence, &none));
 		flushes += unordered;
 		CHECK_EQ(seen, flushes);

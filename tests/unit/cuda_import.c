@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The CUDA backend against a double of the driver (tests/doubles/cuda.h): what it
- * makes of a dma-buf.
+ * The CUDA backend against a double of the driver (tests/doubles/cuda.h): its
+ * imports of a dma-buf.
  */
 #include "common.h"
 #include "ktap.h"
@@ -18,7 +18,7 @@
 
 /* ---------------------------------------------------------------- direct */
 
-/* Until a discrete GPU has read what the CPU does, of other than one byte. */
+/* Until a discrete GPU has read the CPU's bytes, if they are not all the same. */
 TEST(direct_is_compared_once)
 {
 	struct dlbuf_device *dev;
@@ -120,7 +120,7 @@ TEST(host_of_what_is_read_only)
 	REQUIRE_OK(import_as(&f, open_ok(), PATH_BIT(DLBUF_PATH_HOST),
 			     DLBUF_READ));
 	app_begin(&app, f.dev);
-	/* The driver knows that nobody may write there. */
+	/* The driver knows that the memory is read-only. */
 	CHECK_EQ(cu.MemsetD8Async(pointer_of(&f), 1, 1, app.stream),
 		 CUABI_INVALID_VALUE);
 	forgive(1);
@@ -156,7 +156,7 @@ TEST(host_is_refused)
 		  "(of the dma-buf's mapping; the memfd behind it is not known)" },
 		{ "", "cuMemHostRegister_v2", CUABI_NOT_PERMITTED, -EOPNOTSUPP,
 		  "CUDA_ERROR_NOT_PERMITTED (800)" },
-		/* That one is not of page tables. */
+		/* That path does not use page tables. */
 		{ "grace", "cuMemHostGetDevicePointer_v2", CUABI_UNKNOWN,
 		  -EOPNOTSUPP, "cuMemHostGetDevicePointer" },
 	};
@@ -183,7 +183,7 @@ TEST(host_is_refused)
 	}
 }
 
-/* How many pages of a mapping are in the page tables. */
+/* The number of a mapping's pages that are in the page tables. */
 static int pages_present(const void *map, size_t bytes)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
@@ -240,8 +240,8 @@ TEST(what_cannot_be_mapped)
 }
 
 /*
- * What the machine has not got is told as that, and the failure of a path that
- * another one made up for is nobody's.
+ * A missing device is reported as missing, and the failure of a path is not
+ * reported if another path works.
  */
 TEST(no_memory_to_map)
 {
@@ -292,7 +292,7 @@ TEST(none_serves)
 	CHECK_SAYS("; copy: cuMemHostAlloc: CUDA_ERROR_UNKNOWN (999)");
 	CHECK(!strstr(dlbuf_last_error(), "MAY_COPY"));
 	import_finish(&f, -1);
-	/* What the machine has not got is told as that. */
+	/* A missing capability is reported as missing. */
 	break_call("cuMemHostAlloc", CUABI_OUT_OF_MEMORY, 0);
 	CHECK_ERR(import_as(&f, dev, ALL, DLBUF_RW), -ENOMEM);
 	CHECK_SAYS("; copy: cuMemHostAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)");
@@ -354,7 +354,7 @@ static void count_lease(void *data)
 	__atomic_add_fetch(&leases, 1, __ATOMIC_RELAXED);
 }
 
-/* While work without a fence goes on: a sender that may not wait does not. */
+/* During work without a fence: a sender that may not wait does not. */
 static void check_send(DLManagedTensorVersioned *tensor)
 {
 	DLBUF_OPTS(dlbuf_socket_opts, dontwait, .flags = DLBUF_SOCKET_DONTWAIT);
@@ -405,7 +405,7 @@ TEST(through_the_core)
 				  IMPORT_BYTES, app.stream), 0);
 	CHECK_OK(dlbuf_release(tensor, app.stream, &fence));
 	CHECK(fence >= 3 && !signalled(fence));
-	/* Another device asks for the work. */
+	/* Another device queries the work. */
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	REQUIRE_OK(dlbuf_tensor_import(cpu, tensor, NULL, &other));
 	app_away(&app, true);

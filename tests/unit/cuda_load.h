@@ -52,7 +52,7 @@ static inline bool nothing_left(void)
 	return none;
 }
 
-/* So many calls were against the rules, and meant to be. */
+/* The case broke the double's rules this many times on purpose. */
 static inline void forgive(unsigned int n)
 {
 	CHECK_EQ(fake->wrong, n);

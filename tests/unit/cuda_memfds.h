@@ -6,8 +6,8 @@
 #include <sys/vfs.h>
 
 /*
- * The core imports dma-bufs only, and memfds stand for them here: what can be
- * sealed is one.
+ * The core imports only dma-bufs, which memfds replace here: a file that can be
+ * sealed counts as one.
  */
 int fstatfs(int fd, struct statfs *fs)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Accesses of the CUDA backend against a double of the driver (tests/doubles/cuda.h):
- * which streams, and where an access ends that began on one of them. What lib/queue does
- * is in cuda_queue.c.
+ * which streams, and where an access ends that began on one of them. cuda_queue.c has
+ * the cases of lib/queue.
  */
 #include "ktap.h"
 
@@ -54,7 +54,7 @@ TEST(which_streams)
 	end();
 }
 
-/* A graph that is being made does not end because somebody asked. */
+/* A query does not end the capture of a graph. */
 TEST(captures)
 {
 	struct dlbuf_device *dev;
@@ -163,7 +163,10 @@ TEST(green_contexts)
 	app_finish(&app, &f);
 }
 
-/* What a stream did before needs no question, which is dear: its next work comes later. */
+/*
+ * Earlier work of a stream needs no query, which is expensive: the stream's next work runs after
+ * it.
+ */
 TEST(one_stream_is_not_asked)
 {
 	struct dlbuf_device *dev;
@@ -193,10 +196,9 @@ TEST(one_stream_is_not_asked)
 }
 
 /*
- * Where an access ends that began on a stream of another kind of end: on another
- * thread's per-thread stream, on one that is being captured, on one that has been
- * destroyed. It is over when the work is, and neither the graph nor the device
- * is harmed.
+ * The end of an access on special streams: another thread's per-thread stream, a
+ * stream that is being captured, a stream that was destroyed. It is over when the
+ * work is, and neither the graph nor the device is harmed.
  */
 enum end { ON_ANOTHER_THREAD, CAPTURED, CAPTURED_BY_LEGACY, DESTROYED };
 
@@ -269,7 +271,7 @@ static void check_end(enum end end_of, enum dlbuf_path path)
 	/* Nor does a call wait longer than it may. */
 	CHECK_ERR(cuda_backend.wait(f.imp, DLBUF_RW, 1), -ETIME);
 	if (end_of == CAPTURED || end_of == CAPTURED_BY_LEGACY) {
-		/* Who has to wait for that could wait for ever. */
+		/* A wait for that may never end. */
 		CHECK_ERR(cuda_backend.wait(f.imp, DLBUF_RW, 0), -EBUSY);
 		CHECK_EQ(cux.StreamEndCapture(capturing, &graph), 0);
 		CHECK_EQ(cux.GraphDestroy(graph), 0);
@@ -286,7 +288,7 @@ static void check_end(enum end end_of, enum dlbuf_path path)
 	app_finish(&app, &f);
 }
 
-/* What a path leaves behind is freed when no stream waits any more. */
+/* The resources of a path are freed when no stream waits any more. */
 TEST(a_path_fails_beside_a_wait)
 {
 	struct dlbuf_device *dev;
@@ -323,15 +325,15 @@ static struct app *gated_app;
 static void look_for_frees(const char *name)
 {
 	look_for_watched(name);
-	/* Or this free waits for ever. */
+	/* Otherwise this free never returns. */
 	if (!strcmp(name, "cuMemFree_v2") &&
 	    !CHECK(__atomic_exchange_n(&may_free, true, __ATOMIC_ACQ_REL)))
 		gate_open(gated_app);
 }
 
 /*
- * After a failed call work may be on a stream that the library knows nothing of. No wait for
- * all streams is possible while one is captured: then nothing is freed, and nobody waits.
+ * After a failed call work may be on a stream, unknown to the library. No wait for
+ * all streams is possible while one is captured: then nothing is freed, and no call waits.
  */
 TEST(a_free_beside_a_capture)
 {
@@ -395,7 +397,7 @@ TEST(ends_on_a_stream_that_is_gone)
 	check_end(DESTROYED, DLBUF_PATH_COPY);
 }
 
-/* Nor is it waited for when the context keeps an error, whatever its name. */
+/* No call waits for it either if the context keeps an error, of any name. */
 TEST(ends_in_a_context_that_keeps_an_error)
 {
 	struct fixture f;
@@ -416,7 +418,7 @@ TEST(ends_in_a_context_that_keeps_an_error)
 	app_finish(&app, &f);
 }
 
-/* It ends when the device is idle, and what is used again is not late. */
+/* It ends when the device is idle, and objects are reused in time. */
 TEST(late_work_is_used_again)
 {
 	struct fixture f;

@@ -33,7 +33,7 @@ static void begin_tiled(void)
 	p->nmodifiers = 3;
 }
 
-/* A copy as the core would ask for it; memfds stand for the dma-bufs. */
+/* A copy as the core would request it; memfds replace the dma-bufs. */
 static struct tiled {
 	struct dlbuf_device *dev;
 	struct vulkan_import rows;
@@ -207,7 +207,7 @@ TEST(planes_as_images)
 	tiled.d.one_buffer = false;
 	CHECK_OK(detile());
 	check_apart();
-	/* A driver that lists what it does not make. */
+	/* A driver that lists a modifier that it does not support. */
 	fake->physical[0].no_planar = true;
 	frame(NV12, X_TILED, 64, 16, 2);
 	CHECK_OK(detile());
@@ -247,7 +247,7 @@ static void check_rows(const uint8_t *tiles, const uint8_t *rows, uint32_t i)
 			      tiles + tiled.from.planes[i].offset + 256 * y, n));
 }
 
-/* Also where a driver ignores offsets. */
+/* Also with a driver that ignores offsets. */
 TEST(known_bytes)
 {
 	static const struct {
@@ -346,7 +346,7 @@ TEST(what_the_list_lacks)
 	refused(-EOPNOTSUPP, "Able reads plane 0 of XRGB8888 with LINEAR, "
 		"0x0100000000000001, 0x0100000000000004, not with modifier "
 		"0x0200000000000009");
-	/* A long list is not told to its end. */
+	/* A long list is cut off in the error text. */
 	p->nmodifiers = 9;
 	for (uint32_t i = 3; i < 9; i++)
 		p->modifiers[i].modifier = 0x0300000000000000ull | i;
@@ -383,7 +383,7 @@ TEST(what_the_driver_cannot)
 	p->max_image = 15;
 	refused(-EOPNOTSUPP, "15x15 at most");
 	p->max_image = 16;
-	/* Where the planes end is the driver's to say. */
+	/* Only the driver knows where the planes end. */
 	tiled.from.planes[0].bytes = 4096 + 256 * 16 - 1;
 	refused(-ERANGE, "needs 8192 bytes, the dma-buf has 8191");
 	tiled.from.planes[0].bytes++;
@@ -396,14 +396,14 @@ TEST(what_the_driver_cannot)
 	end_open();
 }
 
-/* Drivers that do other than what they were asked for: the rules of cts@nvk and others. */
+/* Drivers that deviate from the request: the rules of cts@nvk and others. */
 TEST(layouts_that_a_driver_does_not_follow)
 {
 	struct fake_physical *p;
 
 	begin_open();
 	p = &fake->physical[0];
-	/* NVK ends the process for another pitch than its own, which is asked for first. */
+	/* NVK ends the process for another pitch than its own, so its own is queried first. */
 	p->own_pitch = true;
 	frame(XR24, X_TILED, 30, 20, 1);
 	CHECK_OK(detile());
@@ -418,7 +418,7 @@ TEST(layouts_that_a_driver_does_not_follow)
 	tiled.from.planes[0].pitch = 1024;
 	refused(-EOPNOTSUPP, "at a pitch of 512 bytes, the frame has 1024");
 	p->no_pitch = false;
-	/* What is not told cannot differ. */
+	/* A layout that is not reported cannot differ. */
 	p->tells_first = true;
 	frame(NV12, DLBUF_MOD_LINEAR, 64, 16, 2);
 	tiled.from.planes[1].pitch = 128;
@@ -436,7 +436,7 @@ TEST(offsets_that_a_driver_does_not_follow)
 
 	begin_open();
 	p = &fake->physical[0];
-	/* One plane is bound where it begins. */
+	/* One plane is bound at its own offset. */
 	p->no_offset = true;
 	frame(XR24, X_TILED, 30, 20, 1);
 	CHECK_OK(detile());
@@ -455,7 +455,7 @@ TEST(offsets_that_a_driver_does_not_follow)
 	p->image_prefers_dedicated = true;
 	frame(XR24, X_TILED, 30, 20, 1);
 	refused(-EOPNOTSUPP, "ignores the offset of plane 0");
-	/* Turnip tells 0, and follows it. */
+	/* Turnip reports 0, and uses the offset. */
 	p->no_offset = false;
 	p->tells_no_offset = true;
 	fake->nimages = 0;
@@ -547,7 +547,7 @@ TEST(without_the_extension)
 #define NV24 CC('N', 'V', '2', '4')
 #define AYUV CC('A', 'Y', 'U', 'V')
 
-/* What the walk has of a fourcc: LINEAR first, then the list with planes. */
+/* The walk's entries for a fourcc: LINEAR first, then the list with planes. */
 struct walked {
 	uint32_t fourcc, n;
 	uint64_t modifiers[4];
@@ -711,7 +711,7 @@ TEST(every_refusal_of_a_copy)
 			fake->failing = NULL;
 		}
 	}
-	/* What fails behind the submit: the copy is over, and refused too. */
+	/* A failure after the submit: the copy has ended, and is refused, too. */
 	frame(NV12, X_TILED, 16, 16, 2);
 	fail_call("vkWaitForFences", VK_ERROR_DEVICE_LOST);
 	CHECK_ERR(detile(), -EIO);

@@ -31,7 +31,7 @@ TEST(names_of_no_backend)
 		CHECK_ERR(opened(names[i]), -EINVAL);
 		CHECK_SAYS("no backend is named");
 	}
-	/* The sentence has what there is, to choose from. */
+	/* The sentence lists the existing devices. */
 #ifdef CONFIG_BACKEND_CPU
 	CHECK_SAYS(" cpu");
 #endif
@@ -104,7 +104,7 @@ static void count_warnings(void *data, enum dlbuf_log_level level,
 	}
 }
 
-/* Of this build. */
+/* The backends of this build. */
 static const char *const backends[] = {
 #define BACKEND(name) #name,
 #define BACKEND_OFF(name)
@@ -237,7 +237,7 @@ TEST(each_tells_of_the_absent_too)
 #endif
 	CHECK_EQ(s.n, BACKENDS);
 	CHECK_EQ(s.absent, BACKENDS - cpu);
-	/* What was told is nobody's failure. */
+	/* An error that was reported is no further failure. */
 	CHECK_STR(dlbuf_last_error(), "");
 }
 

@@ -28,7 +28,7 @@ static void dispatch(int fd, int ncalls)
 	CHECK_EQ(ncalls, 0);
 }
 
-/* Also when something has been posted and what woke it is not read yet. */
+/* Also when an item has been posted and the wakeup is not read yet. */
 static void end_dispatch(int fd)
 {
 	while (is_due(fd))
@@ -144,7 +144,7 @@ static void *dispatch_too(void *ret)
 	return NULL;
 }
 
-/* What is due meanwhile stays due. */
+/* Calls that become due meanwhile stay due. */
 static int due_too = -1;
 
 static void other_thread(void *data)
@@ -270,7 +270,7 @@ static void after_the_library(void)
 {
 	if (!at_exit.begun)
 		return;
-	/* A driver's thread does what it has promised, into the library's eventfd. */
+	/* A driver's thread still calls back, which writes the library's eventfd. */
 	if (fds() != at_exit.nfds)
 		_exit(6);
 	event_post(&at_exit.call);

@@ -57,7 +57,7 @@ TEST(none_is_there)
 	void *lib = NULL;
 
 	CHECK_ERR(open_it(NONE, SYMBOLS, &t, &lib), -ENODEV);
-	/* All of them: none is the one that is missing. */
+	/* The error names all libraries, because any of them would do. */
 	CHECK_SAYS("test: none of these is installed: libdlbuf-no-such.so.9 "
 		   "libdlbuf-no-such.so");
 	CHECK(!lib);

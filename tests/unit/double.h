@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What tests on a double of a driver share, whichever it is. */
+/* Shared by tests on any double of a driver. */
 #ifndef UNIT_DOUBLE_H
 #define UNIT_DOUBLE_H
 

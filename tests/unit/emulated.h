@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a foreign machine's program under qemu-user cannot test. */
+/* Cases that a foreign machine's program under qemu-user cannot run. */
 #ifndef UNIT_EMULATED_H
 #define UNIT_EMULATED_H
 

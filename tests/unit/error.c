@@ -83,7 +83,7 @@ TEST(one_line_whatever_it_quotes)
 	CHECK_ERR(fail(-EINVAL, "a name '%s'", "a\nb\tc\x1b[31m"), -EINVAL);
 	errno = ENOENT;
 	CHECK_ERR(fail_errno("a name '%s'", "a\nb"), -ENOENT);
-	/* What is not ASCII stays. */
+	/* Bytes that are not ASCII stay. */
 	CHECK_ERR(fail(-EINVAL, "%s", "caf\xc3\xa9"), -EINVAL);
 	CHECK_STR(dlbuf_last_error(), "caf\xc3\xa9");
 }
@@ -182,7 +182,7 @@ TEST(the_log_does_not_touch_the_sentence)
 	CHECK_STR(h.text, "something else");
 }
 
-/* What say_all() writes to standard error; the number of lines. */
+/* The lines that say_all() writes to standard error; their number. */
 static int lines_on_stderr(char *text, size_t size)
 {
 	int fds[2], kept = dup(2), lines = 0;
@@ -289,7 +289,7 @@ static void *allocate(void *arg)
 	return NULL;
 }
 
-/* A fault is of the thread that asks for it, or of the others, whoever calls first. */
+/* A fault is for the thread that asks for it, or for the other threads, in any order of calls. */
 TEST(faults_belong_to_a_thread)
 {
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The event thread: when it is there, whom it tells, and what is left of it
- * after a fork, a failure and the end. Eventfds and pipes stand for sync_files.
+ * The event thread: when it runs, which callbacks it calls, and its state after
+ * a fork, a failure and the end. Eventfds and pipes replace sync_files.
  */
 #include "event_loop.h"
 
@@ -103,7 +103,7 @@ TEST(many_at_once)
 	event_user_remove();
 }
 
-/* What has the number next is nothing to the event. */
+/* The next file with the number does not affect the event. */
 TEST(the_callers_fd_goes)
 {
 	unsigned int told = 0, other = 0;
@@ -136,7 +136,7 @@ TEST(what_cannot_be_waited_for)
 	THREADS();
 	CHECK_ERR(event_add(-1, add_one, &told), -EBADF);
 	CHECK_ERR(event_add(9999, add_one, &told), -EBADF);
-	/* epoll takes no regular files. Nobody is left to wait for others. */
+	/* epoll takes no regular files. No thread is left to wait for others. */
 	CHECK_ERR(event_add(memfd, add_one, &told), -EPERM);
 	wait_until_threads(0);
 	CHECK_EQ(event_pending() + told, 0);
@@ -285,7 +285,7 @@ TEST(one_quiet_thread_for_all)
 	find_all_signals();
 	CHECK(sigismember(&all, SIGINT) && !sigismember(&all, SIGSEGV));
 	pthread_sigmask(SIG_BLOCK, NULL, &mine);
-	/* Nobody has anything to wait for yet. */
+	/* No thread has anything to wait for yet. */
 	event_user_add();
 	CHECK_EQ(threads(), 0);
 	CHECK_EQ(fds(), nfds + 1);
@@ -374,8 +374,8 @@ TEST(it_does_not_end_before_the_last_event)
 }
 
 /*
- * Who removes the last user does not wait for who becomes the next: the loser
- * of the race between the two.
+ * The thread that removes the last user does not wait for the thread that
+ * becomes the next one: the loser of the race between the two.
  */
 static pthread_barrier_t meet;
 static unsigned int removed; /* atomic */
@@ -483,7 +483,7 @@ TEST(the_childs_events_are_its_own)
 		wait_until_threads(0);
 		event_user_add();
 		fire_one_in_child();
-		/* The parent's it is not told of, signalled as they are. */
+		/* It gets no callback for the parent's events, although they have signalled. */
 		signal_fd(fd);
 		fire_one_in_child();
 		CHECK_EQ(load(&told), 0);
@@ -514,7 +514,7 @@ static void stay(void *data)
 	wait_until(&let_go, 1);
 }
 
-/* Its thread does nothing else, and has ended when nobody wants it any more. */
+/* Its thread does nothing else, and has ended when no event needs it any more. */
 TEST(words_are_stored_while_a_callback_runs)
 {
 	unsigned int nfds = fds(), told = 0;
@@ -577,7 +577,7 @@ TEST(calls_are_repeated_until_they_are_over)
 	CHECK_EQ(fds(), nfds);
 }
 
-/* What has the number of an event's fd meanwhile stays open in the child. */
+/* A file that has the number of an event's fd by then stays open in the child. */
 TEST(a_fork_while_a_callback_runs)
 {
 	int fd = unsignalled(), spare, next;
@@ -714,7 +714,7 @@ TEST(standard_fds_stay_free)
 	CHECK(free);
 }
 
-/* The thread that waits with it ends, and turns to nobody else's file. */
+/* The thread that waits with it ends, and does not use the other file. */
 TEST(the_epoll_s_number_is_taken)
 {
 	int fd AUTO_FD = unsignalled();
@@ -743,7 +743,7 @@ TEST(the_epoll_s_number_is_taken)
 	CHECK_EQ(status_of(pid), 5);
 }
 
-/* -EAGAIN is "would block", after which a caller would ask again for ever. */
+/* -EAGAIN is "would block", after which a caller would repeat the call without end. */
 TEST(no_thread_can_be_started)
 {
 	int fd AUTO_FD = unsignalled();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What stands for a sync_file: an eventfd, which has signalled once it is not 0. */
+/* An eventfd in place of a sync_file: it has signalled once it is not 0. */
 #ifndef UNIT_EVENTFD_H
 #define UNIT_EVENTFD_H
 

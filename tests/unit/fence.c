@@ -2,8 +2,8 @@
 /*
  * Waiting with a deadline: the arithmetic and the signals, on pipes, which
  * poll() knows too and which have no DMA_BUF_IOCTL_EXPORT_SYNC_FILE, like
- * kernels without sync_file. And the helpers on what is no sync_file: an
- * eventfd, which some devices' release gives, and what was closed. Fences
+ * kernels without sync_file. And the helpers on fds that are no sync_files: an
+ * eventfd, which some devices' release gives, and a closed fd. Fences
  * themselves are in tests/cts.
  */
 #include <fcntl.h>
@@ -271,7 +271,7 @@ TEST(what_is_no_sync_file)
 		CHECK_ERR(dlbuf_fence_import(other, DLBUF_RW, fd), -EBADF);
 		CHECK_SAYS("not a dma-buf");
 	}
-	/* -1 adds nothing, to whatever it is. */
+	/* -1 adds nothing, to any file. */
 	CHECK_OK(dlbuf_fence_import(memfd, DLBUF_WRITE, -1));
 	CHECK_EQ(out, 77);
 }

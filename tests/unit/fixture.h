@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of a backend with streams share: an import as the core would ask for
- * it, and a driver whose calls fail. The includer has `fake`, the controls of the
- * driver's double; nothing_left(), which looks at its objects; and driver_call(), a call
- * that takes the double's lock.
+ * Shared by the tests of backends with streams: an import as the core would request it,
+ * and a driver whose calls fail. The includer has `fake`, the controls of the driver's
+ * double; nothing_left(), which looks at its objects; and driver_call(), a call that
+ * takes the double's lock.
  */
 #ifndef UNIT_FIXTURE_H
 #define UNIT_FIXTURE_H
@@ -27,7 +27,7 @@ static inline void nobody_reads(void *data, enum dlbuf_log_level level,
 {
 }
 
-/* What the library's own thread has yet to do is done. */
+/* Waits until the library's thread has run all pending calls. */
 static inline void settle(void)
 {
 	while (event_pending()) {
@@ -61,7 +61,7 @@ static inline void heal(void)
 	__atomic_store_n(&fake->failing, NULL, __ATOMIC_RELEASE);
 }
 
-/* How often a function was called since watch(). */
+/* The number of calls of a function since watch(). */
 static _Atomic(const char *) watched;
 static _Atomic(unsigned int) seen;
 
@@ -92,8 +92,8 @@ static inline bool signalled(int fence)
 static inline void driver_call(void);
 
 /*
- * And what was before it has been seen: by the double's lock, as no sanitizer
- * knows that an eventfd orders anything.
+ * Earlier writes are then visible: by the double's lock, because no sanitizer
+ * knows that an eventfd orders memory.
  */
 static inline void until_signalled(int fence)
 {
@@ -103,7 +103,7 @@ static inline void until_signalled(int fence)
 	driver_call();
 }
 
-/* The same, and nobody needs it any more. */
+/* The same; it is not used any more. */
 static inline void until_over(int fence)
 {
 	until_signalled(fence);
@@ -154,7 +154,7 @@ static inline bool filled(const uint8_t *p, unsigned int seed)
 	return true;
 }
 
-/* An import as the core would ask for it; a memfd stands for the dma-buf. */
+/* An import as the core would request it; a memfd replaces the dma-buf. */
 struct fixture {
 	struct dlbuf_device *dev;
 	struct import *imp;
@@ -282,7 +282,7 @@ static inline int alloc_import(struct dlbuf_device *dev, uint64_t bytes,
 
 /* ---------------------------------------------------------------- exports */
 
-/* *out is not touched by what fails: its fd stays 77. */
+/* A failing call does not touch *out: its fd stays 77. */
 static inline int export_at(struct dlbuf_device *dev, const void *data, int64_t bytes,
 			    DLDeviceType type, uint32_t flags,
 			    struct dlbuf_exported *out)

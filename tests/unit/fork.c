@@ -3,8 +3,8 @@
  * fork(): in the child the parent's devices and tensors are refused, deleted and
  * closed without a lock and without a call to a driver, and devices of its own
  * work. Threads keep the parent's locks busy meanwhile: a child that takes one of
- * them hangs, which the harness ends. Doubles stand for the drivers and memfds
- * for dma-bufs; real ones are in tests/cts.
+ * them hangs, which the harness ends. Doubles replace the drivers and memfds
+ * the dma-bufs; tests/cts has the real ones.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -54,7 +54,7 @@ static unsigned int load(const unsigned int *n)
 static struct fake_cuda *cuda;		/* or NULL: not built */
 static struct fake_vulkan *vulkan;
 
-/* What its function of this name gives after a reset. */
+/* The result of its function of this name after a reset. */
 __attribute__((unused))
 static void *load_double(const char *library, const char *variable,
 			 const char *function)
@@ -125,7 +125,7 @@ static void remember(int fd)
 	CHECK(!ret || ret == -ENOSYS);
 }
 
-/* A tensor with a lease, and acquired where a memfd can be: not by the CPU. */
+/* A tensor with a lease, acquired if the device can acquire a memfd: the CPU cannot. */
 static DLManagedTensorVersioned *held(struct dlbuf_device *dev, int fd)
 {
 	struct dlbuf_frame f = PICTURE(BYTES, 1, DLBUF_FOURCC('R', '8', ' ', ' '),
@@ -362,7 +362,7 @@ TEST(leases_of_the_parent)
 	CHECK_EQ(load(&leases), 1);
 }
 
-/* Of a process that only receives: the child has closed its end of the lease. */
+/* In a process that only receives: the child has closed its end of the lease. */
 TEST(leases_that_were_received)
 {
 	struct dlbuf_device *dev AUTO_DEV = NULL;

@@ -67,7 +67,7 @@ TEST(the_table_is_sound)
 	}
 }
 
-/* Those that are searched for are found without a walk past those that not. */
+/* Common codes are found before the table's rare ones. */
 TEST(refused_ones_come_last)
 {
 	bool refused = false;

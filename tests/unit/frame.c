@@ -12,7 +12,7 @@
 #define DRM(a, b, c, d) DLBUF_CODE_DRM, DLBUF_FOURCC(a, b, c, d)
 #define V4L2(a, b, c, d) DLBUF_CODE_V4L2, DLBUF_FOURCC(a, b, c, d)
 
-/* One plane: what its tensor has to look like, and where it begins. */
+/* One plane: the expected tensor, and its offset. */
 struct want {
 	int ndim;
 	int64_t shape[3], strides[3];
@@ -106,7 +106,7 @@ static const struct row rows[] = {
 		 0 } } },
 };
 
-/* The options of who wants the planes as they are. */
+/* The options of a caller that wants the planes unchanged. */
 static const struct dlbuf_import_opts whole = { .size = sizeof(whole) };
 
 static struct dlbuf_frame frame_of(const struct row *r)
@@ -202,7 +202,7 @@ TEST(a_code_needs_its_space)
 	CHECK_SAYS("V4L2");
 }
 
-/* Tensors are of the stored picture, whatever its orientation. */
+/* Tensors show the stored picture, with any orientation. */
 TEST(orientations_change_no_tensor)
 {
 	struct dlbuf_frame_layout upright[DLBUF_MAX_PLANES], planes[DLBUF_MAX_PLANES];

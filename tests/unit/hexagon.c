@@ -10,7 +10,7 @@
 #ifdef CONFIG_BACKEND_HEXAGON
 #include "hexagon_backend.h"
 
-/* What most cases need: a device, a dma-buf, and a tensor of it or NULL. */
+/* The state for most cases: a device, a dma-buf, and a tensor of it or NULL. */
 static struct dlbuf_device *dev;
 static int fd;
 static DLManagedTensorVersioned *t;
@@ -302,7 +302,7 @@ TEST(the_application_s_own_map)
 }
 
 /*
- * AEE_EALREADY: a number that somebody closed before it was unmapped. Another number
+ * AEE_EALREADY: a number that was closed before it was unmapped. Another number
  * is taken, above 2 even if the standard input is closed; the warning names the fd.
  */
 TEST(a_number_that_is_still_mapped)
@@ -360,7 +360,7 @@ TEST(a_map_that_cannot_end)
 	CHECK_MSG(strstr(warned, "stays open"), "%s", warned);
 	CHECK(fcntl(of.fd, F_GETFD) == FD_CLOEXEC);
 	CHECK_EQ(*(volatile char *)of.address, 0);
-	/* It is what it was, for who drops the reference. */
+	/* It is unchanged, for the call that drops the reference. */
 	CHECK_EQ(fake->live[FAKE_MAP], 1);
 	CHECK_EQ(fake->live[FAKE_REGISTRATION], 0);
 	CHECK_EQ(ref(3, of.fd, -1), 0);
@@ -370,7 +370,7 @@ TEST(a_map_that_cannot_end)
 	end_device();
 }
 
-/* The session ends with a tensor alive: its maps are gone, which is no failure. */
+/* The session ends while a tensor is alive: its maps have ended, which is no failure. */
 TEST(a_session_that_ends)
 {
 	static const char *const words[] = { "", "nosession" };
@@ -388,7 +388,7 @@ TEST(a_session_that_ends)
 	}
 }
 
-/* ---------------------------------------------------------------- what old ones lack */
+/* ---------------------------------------------------------------- old libraries */
 
 /* A registration by itself: remote calls map the buffer each time. */
 TEST(without_fastrpc_mmap)
@@ -541,7 +541,7 @@ static const struct {
 } packings[] = {
 	{ 2, DIMS(8, 128), DIMS(128, 1), { kDLUInt, 8, 1 }, 1024, NULL },
 	{ 3, DIMS(4, 8, 3), DIMS(24, 3, 1), { kDLFloat, 16, 1 }, 192, NULL },
-	/* The stride of one element is nobody's business. */
+	/* The stride of a dimension of one element does not matter. */
 	{ 3, DIMS(1, 8, 4), DIMS(4096, 4, 1), { kDLFloat, 32, 1 }, 128, NULL },
 	{ 0, DIMS(0), DIMS(0), { kDLFloat, 32, 1 }, 4, NULL },
 	{ 1, DIMS(5), DIMS(1), { kDLUInt, 8, 4 }, 20, NULL },
@@ -594,7 +594,7 @@ TEST(packed_or_refused)
 	end_device();
 }
 
-/* As dspqueue.h of qualcomm/fastrpc declares it; and what is known of QNN's. */
+/* As dspqueue.h of qualcomm/fastrpc declares it; and the known part of QNN's. */
 struct dspqueue_buffer {
 	uint32_t fd, size, offset, flags;
 	union {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of the Hexagon backend share: the double of FastRPC's library
- * (tests/doubles/hexagon.h), and memfds that stand for dma-bufs.
+ * Shared by the tests of the Hexagon backend: the double of FastRPC's library
+ * (tests/doubles/hexagon.h), and memfds in place of dma-bufs.
  */
 #ifndef UNIT_HEXAGON_BACKEND_H
 #define UNIT_HEXAGON_BACKEND_H
@@ -102,7 +102,7 @@ static inline DLManagedTensorVersioned *import_ok(struct dlbuf_device *dev, int 
 	return t;
 }
 
-/* What FastRPC knows of it. */
+/* FastRPC's map of it. */
 static inline struct dlbuf_hexagon_buffer buffer_of(DLManagedTensorVersioned *t)
 {
 	DLBUF_INFO(dlbuf_hexagon_buffer, b);

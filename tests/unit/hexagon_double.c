@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The rules of the double of FastRPC's library (tests/doubles/hexagon.h): what its calls
- * return, and what it says of what breaks later.
+ * The rules of the double of FastRPC's library (tests/doubles/hexagon.h): the results of
+ * its calls, and its reports of calls that break something later.
  */
 #include "ktap.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * What the Hexagon backend asks of the kernel. The ioctls are noted instead of made,
+ * The Hexagon backend's ioctls. The ioctls are noted instead of made,
  * because there is no fastrpc node on a build machine, nor in the lab: this tests our
- * arguments, and nothing of the kernel's driver. What the bracket does to a real dma-buf
- * is in tests/cts.
+ * arguments, and nothing of the kernel's driver. tests/cts has the bracket of a real
+ * dma-buf.
  */
 #include "common.h"
 #include "ktap.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * The HIP backend against a double of the driver (tests/doubles/hip.h): devices, and
- * what it makes of a dma-buf. What lib/queue does is in hip_queue.c.
+ * imports of a dma-buf. hip_queue.c has the cases of lib/queue.
  */
 #include <stdarg.h>
 #include <sys/syscall.h>
@@ -210,7 +210,7 @@ int open(const char *path, int flags, ...)
 	return fd;
 }
 
-/* A driver loses memory with each refusal. Those of amdgpu are DRM's, too. */
+/* A driver loses memory with each refusal. The dma-bufs of amdgpu are DRM's, too. */
 TEST(foreign_dma_bufs_are_tried_once_per_exporter)
 {
 	static const struct {

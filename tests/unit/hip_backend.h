@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of the HIP backend share: HIP's double (tests/doubles/hip.h). It is a
+ * Shared by the tests of the HIP backend: HIP's double (tests/doubles/hip.h). It is a
  * double of CUDA's driver, too: by CUDA's functions the tests' application uses the
  * streams and the memory.
  */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * HIP's half of the bridge to Vulkan, against doubles of both (tests/doubles): Vulkan's
- * memory leaves as a dma-buf, and host functions of the stream make the copies. What
- * lib/queue does with it is in hip_queue, driver `bridge`.
+ * memory leaves as a dma-buf, and host functions of the stream make the copies.
+ * hip_queue, driver `bridge`, has the cases of lib/queue with it.
  */
 #include "ktap.h"
 
@@ -69,7 +69,7 @@ TEST(what_a_bridge_needs)
 	}
 }
 
-/* A copy that fails has no caller: the next call is told, and only that. */
+/* A copy that fails has no caller: only the next call reports it. */
 TEST(a_copy_fails)
 {
 	struct app app;

@@ -181,7 +181,7 @@ TEST(calls_that_end_the_process)
 	}
 }
 
-/* What a version says of host memory and of the device's. */
+/* A version's answers about host memory and device memory. */
 TEST(memory_types)
 {
 	static const struct {
@@ -277,7 +277,7 @@ TEST(blocks)
 	}
 }
 
-/* Where the driver has not allocated it, the base of memory is NULL. */
+/* The base of memory that the driver has not allocated is NULL. */
 TEST(memory_of_others)
 {
 	hip_external_memory m;
@@ -321,7 +321,7 @@ TEST(destroyed_streams)
 	end();
 }
 
-/* A wait for all streams ends the captures, whatever the mode. */
+/* A wait for all streams ends the captures, in every mode. */
 TEST(captures)
 {
 	int mode = HIPABI_STREAM_CAPTURE_MODE_RELAXED;

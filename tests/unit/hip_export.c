@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * The HIP backend against a double of the driver (tests/doubles/hip.h): memory that
- * becomes a dma-buf, by HIP's call or by HSA's. What lib/queue does is in hip_queue.c.
+ * becomes a dma-buf, by HIP's call or by HSA's. hip_queue.c has the cases of lib/queue.
  */
 #include "ktap.h"
 
@@ -126,7 +126,7 @@ TEST(every_refusal_of_an_export)
 	exports_end();
 }
 
-/* What is exported is amdgpu's, so that another device imports it. */
+/* The exported dma-buf is amdgpu's, so that another device imports it. */
 static void allocs(const char *library)
 {
 	struct dlbuf_device *second;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Accesses of the HIP backend against a double of the driver (tests/doubles/hip.h): its
- * streams and the driver's traps. What lib/queue does is in hip_queue.c.
+ * streams and the driver's traps. hip_queue.c has the cases of lib/queue.
  */
 #include "ktap.h"
 
@@ -155,8 +155,8 @@ static bool crashes(void (*fn)(void))
 }
 
 /*
- * Neither is in the list of functions, and no access ever calls them. That the double
- * would not survive it is seen here, too.
+ * Neither is in the list of functions, and no access ever calls them. This also shows
+ * that the double ends the process.
  */
 TEST(trap_calls_that_are_never_made)
 {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The harness itself: what it has to notice, it notices. Each case runs
- * another one, which is wrong on purpose, in a process of its own and reads
- * what the harness says of it.
+ * The harness itself: it notices each fault. Each case runs another one, which
+ * is wrong on purpose, in a process of its own and reads the harness's report.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -11,7 +10,7 @@
 #include "ktap.h"
 
 static char output[16384];
-/* Reachable still, as LeakSanitizer wants it. */
+/* Still reachable, as LeakSanitizer requires. */
 static struct ktap_case_entry *outer_cases;
 
 static const char *pattern;	/* of cases, behind the option */
@@ -195,7 +194,7 @@ TEST(sees_a_heap_leak)
 
 static bool looked; /* atomic */
 
-/* The harness's, between two looks at what the process holds. */
+/* The harness's, between two counts of the process's resources. */
 int usleep(useconds_t us)
 {
 	__atomic_store_n(&looked, true, __ATOMIC_RELEASE);
@@ -319,7 +318,7 @@ TEST(skips_with_a_reason)
 		  "%s", output);
 }
 
-/* The library has never said the like; its own place for it is used. */
+/* The library has never reported such an error; its own place for the text is used. */
 static int says(const char *sentence, int err)
 {
 	strcpy((char *)dlbuf_last_error(), sentence);
@@ -356,7 +355,7 @@ static void *check_many(void *arg)
 	return NULL;
 }
 
-/* How often it ran, of all tries: in memory that they share. */
+/* The number of runs in all tries, in memory that they share. */
 static int *tries;
 
 static void expired(void *arg)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Which bytes a layout touches: by table, by enumeration, by wider numbers. */
+/* The bytes that a layout uses: by table, by enumeration, by wider numbers. */
 #include "ktap.h"
 
 #include <dlbuf/layout.h>
@@ -282,7 +282,7 @@ TEST(compact_strides_are_written)
 	CHECK_EQ(strides[0], 15);
 	CHECK_EQ(strides[1], 3);
 	CHECK_EQ(strides[2], 1);
-	/* Without elements too, whatever they are. */
+	/* Without elements too, with any strides. */
 	shape[1] = 0;
 	shape[0] = shape[2] = INT64_MAX;
 	CHECK(layout_copy(&layout, copy, strides));
@@ -309,7 +309,7 @@ TEST(says_what_is_wrong)
 
 TEST(every_dtype)
 {
-	/* Of each code, in DLPack's order; 0: any. A code from the future has any. */
+	/* Bits of each code, in DLPack's order; 0: any. A code from the future has any. */
 	static const uint8_t own[] = { 0, 0, 0, 0, 0, 0, 8, 8, 8, 8, 8, 8, 8, 8, 8, 6, 6, 4, 0, 0 };
 	static const uint16_t lanes[] = { 0, 1, 2, 3, 4, 8, 16, 65535 };
 	static const uint64_t offsets[] = { 0, 1, 2, 4, 6, 8, 12, 16 };
@@ -498,7 +498,7 @@ TEST(random_against_128_bits)
 		}
 		seen[!want ? 0 : want == -EOVERFLOW ? 1 : 2]++;
 	}
-	/* The numbers were such that each answer was asked for. */
+	/* The numbers were such that each answer occurred. */
 	CHECK(seen[0] > 5000);
 	CHECK(seen[1] > 5000);
 	CHECK(seen[2] > 1000);

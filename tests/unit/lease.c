@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * dlbuf_lease: one callback for several imports. Memfds stand for dma-bufs, so
+ * dlbuf_lease: one callback for several imports. Memfds replace dma-bufs, so
  * nothing is acquired here; accesses and fences are in tests/cts/lease.c.
  */
 #include <pthread.h>
@@ -67,7 +67,7 @@ static void delete(struct imported *i)
 		i->n--, i->t[i->n]->deleter(i->t[i->n]);
 }
 
-/* What fails holds nothing, and older callers have no such member. */
+/* A failed import holds nothing, and older callers have no such member. */
 TEST(refusals)
 {
 	struct dlbuf_device *dev AUTO_DEV = NULL;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The Level Zero backend against a double of a driver (tests/doubles/levelzero.h):
- * devices, and what it makes of a dma-buf. What lib/queue does is in
- * levelzero_queue.c.
+ * devices, and imports of a dma-buf. levelzero_queue.c has the cases of
+ * lib/queue.
  */
 #include "ktap.h"
 
@@ -109,7 +109,7 @@ TEST(preparation)
 
 /* ---------------------------------------------------------------- paths */
 
-/* Those of an integrated GPU are never compared. */
+/* Imports of an integrated GPU are never compared. */
 TEST(direct_is_not_compared)
 {
 	struct fixture f;
@@ -195,7 +195,7 @@ TEST(lists_that_are_no_streams)
 	CHECK_ERR(dev->backend->stream(dev, app.stream, false), -EINVAL);
 	CHECK_SAYS("is not an immediate one");
 	fake->no_immediate = false;
-	/* A driver that cannot tell is trusted. */
+	/* A driver that does not report it is trusted. */
 	break_call("zeCommandListIsImmediate",
 		   ZE_RESULT_ERROR_UNSUPPORTED_FEATURE, 0);
 	CHECK_EQ(dev->backend->stream(dev, app.stream, false), 0);

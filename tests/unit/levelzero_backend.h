@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of the Level Zero backend share: the double of a driver
+ * Shared by the tests of the Level Zero backend: the double of a driver
  * (tests/doubles/levelzero.h), which dlbuf loads as the loader, and an application with a
  * command list of its own.
  */
@@ -61,7 +61,7 @@ static inline struct dlbuf_device *open_ok(void)
 	return open_as("levelzero");
 }
 
-/* So many calls were against the rules, and meant to be. */
+/* The case broke the double's rules this many times on purpose. */
 static inline void forgive(unsigned int n)
 {
 	CHECK_EQ(fake->wrong, n);
@@ -224,7 +224,7 @@ static inline void lose(int result)
 	fake->lose(result);
 }
 
-/* These come after what is on the list. */
+/* These come after the commands on the list. */
 static inline void gpu_reads(struct app *app, struct fixture *f)
 {
 	CHECK_EQ(lz.CommandListAppendBarrier(app->stream, NULL, 0, NULL), 0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The rules that dlbuf relies on, for the double of a driver and for Intel's own (with
- * LEVELZERO_CONTRACT=driver, see tests/drivers): which memory comes back, which is a part of other
- * memory, what is refused and by which code.
+ * LEVELZERO_CONTRACT=driver, see tests/drivers): memory that comes back, memory that is a part of
+ * other memory, refusals and their codes.
  */
 #include "ktap.h"
 
@@ -60,7 +60,7 @@ static void drop(void *p)
 	CHECK_EQ(lz.MemFree(app.dev.context, p), 0);
 }
 
-/* The mapping is gone then, and who uses it crashes. */
+/* The mapping has ended then, and an access to it crashes. */
 TEST(registered_memory_does_not_come_back)
 {
 	struct fixture f;
@@ -151,7 +151,7 @@ TEST(codes)
 	void *p;
 
 	contract_begin("memfds");
-	/* Memory that nobody allocated. */
+	/* Memory that was not allocated. */
 	CHECK_EQ(lz.MemGetAllocProperties(app.dev.context, &fd, &props, &of), 0);
 	CHECK_EQ(props.type, ZE_MEMORY_TYPE_UNKNOWN);
 	REFUSED(LZABI_RESULT_ADDRESS_NOT_FOUND,

@@ -181,7 +181,7 @@ TEST(imports)
 	end();
 }
 
-/* What lives in a context is destroyed before it. */
+/* Objects of a context are destroyed before it. */
 TEST(contexts)
 {
 	begin("");

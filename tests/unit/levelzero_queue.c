@@ -88,7 +88,7 @@ static void free_usm(struct app *app, void *p)
 
 static const struct queue_driver drivers[] = {
 	{ "levelzero", CALLS, .read_only = COPY, .stale = 2, .selects = selects, .says = infos, .get = get_device,
-	  /* Where only memory is exported that was allocated for that. */
+	  /* A driver that exports only memory that was allocated for export. */
 	  .exports = "memfds,noexport,pools",
 	  .words = { [DLBUF_PATH_DIRECT] = "memfds", [DLBUF_PATH_HOST] = "memfds",
 		     [DLBUF_PATH_COPY] = "memfds,noimport" },

@@ -27,7 +27,7 @@ static void end_with_import(struct app *app, struct fixture *f)
 
 /* ---------------------------------------------------------------- events */
 
-/* A list runs in any order what is not between barriers; dlbuf's commands are. */
+/* A list runs commands in any order that are not between barriers; dlbuf's are. */
 TEST(commands_are_in_order)
 {
 	struct queue_memory *m;
@@ -285,7 +285,7 @@ TEST(every_refusal_of_an_export)
 	REFUSES(dev, p, 1, kDLOneAPI, 0, -EOPNOTSUPP,
 		"zeMemGetAllocProperties: ZE_RESULT_ERROR_UNSUPPORTED_FEATURE");
 	CHECK_EQ(lz.MemFree(app.dev.context, p), 0);
-	/* Parts of what the driver would export, one at its beginning. */
+	/* Parts of the memory that the driver would export, one at its beginning. */
 	fake->no_export = false;
 	first = usm(&app, 4096, false);
 	small = usm(&app, (2 << 20) - 4096, false);

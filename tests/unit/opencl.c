@@ -2,7 +2,7 @@
 /*
  * The OpenCL backend against a double of a driver (tests/doubles/opencl.h): devices, those
  * of an application, the handles of tensors, and imports that one driver makes in its own
- * way. What lib/queue does is in opencl_queue.c.
+ * way. opencl_queue.c has the cases of lib/queue.
  */
 #include "common.h"
 #include "ktap.h"
@@ -93,7 +93,7 @@ TEST(preparation)
 
 /* ---------------------------------------------------------------- imports */
 
-/* An import waits for no fence, also where it maps what it has imported. */
+/* An import waits for no fence, also if it maps its memory. */
 TEST(host_memory_beside_a_wait)
 {
 	struct fixture fs[2];
@@ -290,7 +290,7 @@ TEST(tensors)
 
 /*
  * The application releases its queue during an access, which then ends in one of these
- * ways. Meanwhile the default queue waits for what the library's thread does.
+ * ways. Meanwhile the default queue waits for the library's thread.
  */
 TEST(queues_are_kept)
 {
@@ -357,7 +357,7 @@ TEST(handles)
 	end();
 }
 
-/* Qualcomm's driver wants bytes behind the buffer. */
+/* Qualcomm's driver requires bytes behind the buffer. */
 TEST(padding)
 {
 	struct dlbuf_device *dev;

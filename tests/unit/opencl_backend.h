@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of the OpenCL backend share: the double of a driver
+ * Shared by the tests of the OpenCL backend: the double of a driver
  * (tests/doubles/opencl.h) behind the real loader, and an application with a queue of its
- * own. Memfds stand for dma-bufs, and eventfds for sync_files.
+ * own. Memfds replace dma-bufs, and eventfds replace sync_files.
  */
 #ifndef UNIT_OPENCL_BACKEND_H
 #define UNIT_OPENCL_BACKEND_H
@@ -54,7 +54,7 @@ struct app {
 	cl_event gate, passed;
 };
 
-/* Of the application's queues. */
+/* Properties of the application's queues. */
 static cl_command_queue_properties app_properties;
 
 static inline void *app_stream(struct app *app)
@@ -99,7 +99,7 @@ static inline void app_end(struct app *app)
 	CHECK_EQ(cl.ReleaseContext(app->cl.context), fake->lost);
 }
 
-/* What comes to the queue from now on waits until the gate opens. */
+/* Commands that are added to the queue from now on wait until the gate opens. */
 static inline void gate_close(struct app *app)
 {
 	cl_int result;
@@ -125,7 +125,7 @@ static inline void gate_pass(struct app *app)
 	CHECK_EQ(cl.WaitForEvents(1, &app->passed), 0);
 }
 
-/* These come after what is on the queue, which may be out of order. */
+/* These come after the commands on the queue, which may be out of order. */
 static inline void gpu_reads(struct app *app, struct fixture *f)
 {
 	CHECK_EQ(cl.EnqueueBarrierWithWaitList(app->stream, 0, NULL, NULL), 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What OpenCL promises, for the double of a driver and for real ones: what is refused and
- * by which error, what is in an order, who sees whose bytes when.
+ * The promises of OpenCL, for the double of a driver and for real ones: refusals and
+ * their errors, the order of commands, and the visibility of bytes.
  */
 #include "ktap.h"
 
@@ -197,8 +197,8 @@ RULES(releases_are_deferred, "")
 }
 
 /*
- * Memory of CL_MEM_USE_HOST_PTR: the host has what the device wrote after a map, and the
- * device what the host wrote after an unmap. What is seen without them differs.
+ * Memory of CL_MEM_USE_HOST_PTR: the host sees the device's writes after a map, and the
+ * device the host's writes after an unmap. Without them the visible bytes differ.
  */
 TEST(host_pointers)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A context, a queue and short names, for what an OpenCL driver promises. The driver is
+ * A context, a queue and short names, for tests of an OpenCL driver's promises. The driver is
  * the double, or a real one if OPENCL_CONTRACT has the path of its .icd.
  */
 #ifndef UNIT_OPENCL_CONTRACT_H
@@ -17,7 +17,7 @@
 
 #define BYTES 8192
 
-/* Returns this; against the rules; or as it may happen to anybody. */
+/* The call returns this: a broken rule; or a failure without one. */
 #define WRONG(code, call) BREAKS(1, CL_##code, call)
 #define FAILS(code, call) BREAKS(0, CL_##code, call)
 /* The same for a function that makes an object, and its last parameter. */
@@ -47,7 +47,7 @@
 static cl_device_id device;
 static cl_context context;
 static cl_command_queue q;
-static cl_int result;		/* of what make() made */
+static cl_int result;		/* of make() */
 
 /* A function that makes an object, with the place of its result. */
 #define MAKE(fn, ...)							\
@@ -116,7 +116,7 @@ static inline cl_int status_of(cl_event e)
 	return status;
 }
 
-/* An event that nobody has set. */
+/* An event that was not set. */
 static inline cl_event gate(void)
 {
 	return MAKE(CreateUserEvent, context);
@@ -137,7 +137,7 @@ static inline uint8_t *pages(int fd)
 	return p;
 }
 
-/* What a callback has told. */
+/* The values that a callback got. */
 static _Atomic(int) told;
 
 static inline void until_told(int value)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The double of an OpenCL driver (tests/doubles/opencl.h): its words and controls, what it
- * does not do for who forgets a call, and the extensions that no driver of the lab has.
- * What OpenCL promises is in opencl_contract.c.
+ * The double of an OpenCL driver (tests/doubles/opencl.h): its words and controls, its
+ * behaviour after a missing call, and the extensions that no driver of the lab has.
+ * opencl_contract.c has the promises of OpenCL.
  */
 #include "ktap.h"
 
@@ -51,7 +51,7 @@ TEST(two_devices)
 	fake_fn(true);
 }
 
-/* What each machine says of itself. */
+/* Each machine's description of itself. */
 static const struct {
 	const char *words;
 	cl_device_type type;
@@ -200,7 +200,7 @@ RULES(host_memory_stays, "cpu")
 	uint8_t *p;
 	cl_mem m;
 
-	/* Where nothing else is mapped meanwhile. */
+	/* An address at which nothing else is mapped meanwhile. */
 	p = mmap((void *)0x10000000, BYTES, PROT_READ | PROT_WRITE,
 		 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	REQUIRE(p != MAP_FAILED);
@@ -456,7 +456,7 @@ RULES(imported_semaphores, "khr,memfds")
 	OK(cl.ReImportSemaphoreSyncFdKHR(s, NULL, -1));
 	OK(WAIT(q, NULL));
 	OK(cl.Finish(q));
-	/* A payload that nobody waits for goes with the semaphore. */
+	/* A payload without a wait is destroyed with the semaphore. */
 	fd = pending_fence();
 	OK(cl.ReImportSemaphoreSyncFdKHR(s, NULL, fd));
 	OK(cl.ReleaseSemaphoreKHR(s));
@@ -480,7 +480,7 @@ RULES(exported_semaphores, "khr,memfds")
 	WRONG(INVALID_OPERATION, SIGNAL(q, NULL));
 	WRONG(INVALID_VALUE, EXPORT(1));
 	OK(EXPORT(sizeof(fd)));
-	/* That was a wait. */
+	/* The call above was a wait. */
 	WRONG(INVALID_OPERATION, EXPORT(sizeof(fd)));
 	CHECK(fd > 2 && fcntl(fd, F_GETFD) == FD_CLOEXEC);
 	open_gate(waits);
@@ -546,7 +546,7 @@ TEST(lost_for_good)
 	fake_fn(true);
 }
 
-/* A reset ends what would wait for ever. */
+/* A reset ends waits that would never end. */
 TEST(resets_end_everything)
 {
 	cl_event waits;

@@ -16,7 +16,7 @@ static cl_platform_id platform;
 static struct {
 #define X(name) __typeof__(cl##name) *name;
 	FAKE_OPENCL_FUNCTIONS(X)
-	/* Of extensions; those that the machine lacks are NULL. */
+	/* Functions of extensions; those that the machine lacks are NULL. */
 	FAKE_OPENCL_EXTENSIONS(X)
 #undef X
 } cl;
@@ -72,7 +72,7 @@ static inline bool nothing_left(void)
 	return none;
 }
 
-/* So many calls were against the rules, and meant to be. */
+/* The case broke the double's rules this many times on purpose. */
 static inline void forgive(unsigned int n)
 {
 	CHECK_EQ(fake->wrong, n);

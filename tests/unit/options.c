@@ -76,7 +76,10 @@ TEST(a_size_that_is_not_set)
 
 /* ---------------------------------------------------------------- results */
 
-/* Of an older, of the same and of a newer caller: what has no room is left as it is. */
+/*
+ * Structs of an older, of the same and of a newer caller: bytes after the caller's size are
+ * unchanged.
+ */
 TEST(sizes_of_results)
 {
 	static const struct ours mine = { 0, 1, 2, "three" }, cases[] = {
@@ -111,15 +114,15 @@ TEST(results_without_a_size)
 /* ---------------------------------------------------------------- in public */
 
 /*
- * Each public function that takes options or fills a struct, so that none
- * forgets to look. call() passes the struct on; what comes after the options
- * in it is made to fail in a way that tells which came first.
+ * Each public function that takes options or fills a struct, so that each
+ * checks it. call() passes the struct on; the check after that of the options
+ * is made to fail in a way that shows which check was first.
  */
 struct taker {
 	const char *name;
 	size_t size;
 	int (*call)(void *opts);
-	int otherwise;	/* what call() gives for good options */
+	int otherwise;	/* the result of call() for good options */
 };
 
 #ifdef CONFIG_BACKEND_CPU
@@ -196,7 +199,7 @@ static int udmabuf(void *opts)
 	return ret;
 }
 
-/* -ENOSYS where it is not built: nothing is looked at then. */
+/* -ENOSYS if it is not built: no argument is checked then. */
 #ifdef CONFIG_EXPORTER_UDMABUF
 #define UDMABUF(err) err
 #else

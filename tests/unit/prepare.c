@@ -13,7 +13,7 @@
 #include "system/sys.h"
 #define CC DLBUF_FOURCC
 
-/* Where a format has a value: which plane and element, given a component and its sample. */
+/* The position of a value in a format: plane and element, by a component and its sample. */
 struct layout {
 	const char *name;
 	uint32_t code;
@@ -31,12 +31,12 @@ struct layout {
 	bool swapped, rows;	/* the word's first byte is the highest; planes are rows of bytes */
 	bool negative, hsv;
 	const char *order;	/* of a group whose values are not evenly spaced */
-	int packed;		/* samples of MIPI CSI-2 that share bytes: so many in a group */
+	int packed;		/* samples of MIPI CSI-2 that share bytes: number in a group */
 };
 
 #define DRM DLBUF_CODE_DRM
 #define V4L2 DLBUF_CODE_V4L2
-/* Rows leave out what their format does not have. */
+/* Rows omit members that their format does not have. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #define PACKED(n) { 1 }, .rows = true, .packed = n
 #define WORD { { 0, 0, 1 }, { 0, 0, 1 }, { 0, 0, 1 } }, { 1 }, 0
@@ -603,7 +603,7 @@ static double read_value(const char *at, DLDataType t)
 	return (double)f;
 }
 
-/* How far a value of the type may be from the real number r of the range `full`. */
+/* The allowed difference of a value of the type from the real number r of the range `full`. */
 static double tolerance(DLDataType t, double r, double full)
 {
 	if (t.bits == 8)
@@ -1064,7 +1064,7 @@ TEST(bit_fields)
 		{ "Y10P", CSI2(10, .at = { { 0, 0, 1 }, { .plane = -1 } }) },
 		{ "Y12P", CSI2(12, .at = { { 0, 0, 1 }, { .plane = -1 } }) },
 		{ "Y14P", CSI2(14, .at = { { 0, 0, 1 }, { .plane = -1 } }) },
-		/* Without fields: what else is made of groups. */
+		/* Without fields: other formats that consist of groups. */
 		{ "HSV3", { .space = V4L2, .bits = 8, .depth = 8, .hsv = true, .at = { { 0, 0, 3 }, { 0, 1, 3 }, { 0, 2, 3 } }, .groups = { 3 } } },
 		{ "TD08", { .space = V4L2, .bits = 8, .depth = 8, .negative = true, .at = { { 0, 0, 1 }, { .plane = -1 } } } },
 		{ "Z16 TU16", { .space = V4L2, .bits = 16, .depth = 16, .at = { { 0, 0, 1 }, { .plane = -1 } } } },

@@ -154,7 +154,7 @@ TEST(formats_that_are_refused)
 	}
 }
 
-/* What the producer says of its frame. */
+/* The producer's description of its frame. */
 TEST(frames_that_are_refused)
 {
 	static const struct {
@@ -258,7 +258,7 @@ TEST(crops_that_are_refused)
 	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 1, NULL, 0, 0, NULL), -EINVAL);
 	infos[0].size = 0;
 	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 1, &out, 0, 0, infos), -EINVAL);
-	/* Those behind the first would not be aligned. */
+	/* The infos after the first would not be aligned. */
 	infos[0].size = 13;
 	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 2, &out, 0, 0, infos), -EINVAL);
 	CHECK_SAYS("a size of 13");

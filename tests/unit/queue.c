@@ -175,7 +175,7 @@ static bool polls_slowly(void)
 	return slow;
 }
 
-/* Who asks is told all the same: by a thread of the library's, which polls. */
+/* A waiter is notified nevertheless, by a thread of the library that polls. */
 QUEUE_CASE(ends_are_polled, HOST, NOTHING)
 {
 	int ends[3];
@@ -186,7 +186,7 @@ QUEUE_CASE(ends_are_polled, HOST, NOTHING)
 		ends[i] = release(&f, DLBUF_RW, app.stream);
 		CHECK(!signalled(ends[i]));
 	}
-	/* Where functions of the host tell, too, but slowly: the device may be lost. */
+	/* It also polls if host functions notify, but slowly: the device may be lost. */
 	CHECK_EQ(event_pending(), 1);
 	UNTIL(polls_slowly() == !!ops->call_host);
 	CHECK_ERR(wait_until(DLBUF_READ, 1), -ETIME);
@@ -195,7 +195,7 @@ QUEUE_CASE(ends_are_polled, HOST, NOTHING)
 	for (int i = 0; i < 3; i++)
 		until_over(ends[i]);
 	settle();
-	/* Nobody asks: nothing polls. */
+	/* No caller waits: nothing polls. */
 	gate_close(&app);
 	CHECK_OK(release_to(NULL));
 	CHECK_EQ(event_pending(), 0);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Accesses: fences that streams wait for, what a release leaves, and who waits. Cases of queue_cases.h. */
+/*
+ * Accesses: fences that streams wait for, the results of a release, and the waiting thread. Cases
+ * of queue_cases.h.
+ */
 #ifndef UNIT_QUEUE_ACCESS_H
 #define UNIT_QUEUE_ACCESS_H
 
 /* ---------------------------------------------------------------- fences in */
 
 /*
- * The stream waits, and not the caller; its work is on what is there then, and so are
- * those who wait for the end.
+ * The stream waits, and not the caller; its work uses the bytes of that time, and
+ * waiters for the end wait for it, too.
  */
 QUEUE_CASE(a_stream_waits, EACH | BRIDGE, WAITS)
 {
@@ -27,7 +30,7 @@ QUEUE_CASE(a_stream_waits, EACH | BRIDGE, WAITS)
 	CHECK(!signalled(out) && !is_idle(&app));
 	CHECK_EQ(app.pinned[0], 0);
 	CHECK(filled(f.bytes, 1));
-	/* What the producer does before it signals. */
+	/* The producer's work before it signals. */
 	fill(f.bytes, 5);
 	signal_now(in);
 	until_over(out);
@@ -50,7 +53,7 @@ QUEUE_CASE(no_fence_no_call, SHARED, NO_ORDER)
 
 	CHECK_OK(acquire(&f, DLBUF_READ, NULL, -1));
 	CHECK_EQ(fake->calls, calls);
-	/* And who wants no order gets none. */
+	/* An access without order gets none. */
 	CHECK_OK(acquire(&f, DLBUF_READ, on->no_order, f.memfd));
 	CHECK_EQ(release(&f, DLBUF_READ, on->no_order), -1);
 	CHECK_EQ(release(&f, DLBUF_READ, on->no_order), -1);
@@ -61,7 +64,7 @@ QUEUE_CASE(no_fence_no_call, SHARED, NO_ORDER)
 QUEUE_CASE(many_fences, SHARED, WAITS)
 {
 	enum { N = 80 };	/* more than there are words on a page, or events in a pool */
-	/* Those that share a begin are in order, and a command waits for few others. */
+	/* Accesses that share a begin are in order, and a command waits for few others. */
 	int n = queue_memory_of(f.imp)->passes ? 4 : N;
 	void *streams[N];
 	int in[N], out[N];
@@ -109,7 +112,7 @@ static void end_if_begun(void)
 		CHECK_OK(release_to(NULL));
 }
 
-/* What the stream waits for lives as long as it waits. */
+/* The objects that the stream waits for live as long as it waits. */
 QUEUE_CASE(the_device_is_closed_before_the_fence, ITSELF, WAITS)
 {
 	FOR_EACH_PATH(path) {
@@ -151,9 +154,9 @@ QUEUE_CASE(the_stream_looks_at_its_word_later, ITSELF, WAITS)
 }
 
 /*
- * A free waits for all streams and holds up all other calls, perhaps that of whoever
- * signals the fence: no stream begins to wait for one meanwhile, and no free begins
- * while a stream does.
+ * A free waits for all streams and blocks all other calls, perhaps the call that
+ * signals the fence. So no stream begins to wait for a fence during a free, and no
+ * free begins while a stream waits.
  */
 static struct {
 	struct fixture other;
@@ -199,14 +202,14 @@ static void acquire_inside_a_free(const char *name)
 	while (!__atomic_load_n(&gated.waits, __ATOMIC_ACQUIRE) &&
 	       !__atomic_load_n(&gated.held_up, __ATOMIC_ACQUIRE))
 		sched_yield();
-	/* Or this free waits for ever. */
+	/* Otherwise this free never returns. */
 	if (!CHECK_EQ(gated.waits, 0))
 		signal_fence(gated.fence);
 }
 
 static void signal_before_a_free(const char *name)
 {
-	/* Or this free waits for ever. */
+	/* Otherwise this free never returns. */
 	if (!strcmp(name, on->calls[UNREGISTER]) || !strcmp(name, on->calls[FREE_HOST])) {
 		CHECK_MSG(signalled(gated.fence), "%s", name);
 		signal_fence(gated.fence);
@@ -291,14 +294,14 @@ QUEUE_CASE(frees_wait_for_all_streams, EACH, UNREGISTER)
 
 static void *signal_soon(void *arg)
 {
-	/* Whenever that is: who waits for it is not to return before. */
+	/* At any time: a wait for it must not return before. */
 	sched_yield();
 	signal_fence(*(int *)arg);
 	return NULL;
 }
 
 /*
- * Nor does another device of the context free anything: an import, or what it has itself.
+ * Nor does another device of the context free anything: an import, or memory of its own.
  * This thread signals the fence later.
  */
 QUEUE_CASE(frees_wait_for_the_context, ITSELF, UNREGISTER)
@@ -320,7 +323,7 @@ QUEUE_CASE(frees_wait_for_the_context, ITSELF, UNREGISTER)
 	CHECK_EQ(dev->ndying, 1);
 	dlbuf_device_close(dev);
 	dev = open_device();
-	/* Nor does who drains the device wait for that fence. */
+	/* Nor does a drain of the device wait for that fence. */
 	CHECK_OK(dlbuf_device_drain(dev, 0));
 	dlbuf_device_close(dev);
 	signal_fence(in);
@@ -337,7 +340,7 @@ QUEUE_CASE(frees_wait_for_the_context, ITSELF, UNREGISTER)
 	CHECK_OK(dlbuf_dispatch_fd(NULL));
 }
 
-/* Nobody can be told of the fence: whoever acquires waits for it. */
+/* The library cannot watch the fence, so the acquiring thread waits for it. */
 QUEUE_CASE(no_event, HOST, UNREGISTER)
 {
 	int in = pending_fence();
@@ -354,7 +357,7 @@ QUEUE_CASE(no_event, HOST, UNREGISTER)
 	CHECK(is_idle(&app));
 }
 
-/* The wait is not begun, or not told of: no stream is left hanging. */
+/* The wait does not begin, or its event cannot be added: no stream keeps waiting. */
 QUEUE_CASE(every_failure_of_a_wait, ITSELF, UNREGISTER)
 {
 	static const enum queue_call calls[] = {
@@ -379,7 +382,7 @@ QUEUE_CASE(every_failure_of_a_wait, ITSELF, UNREGISTER)
 
 /* ---------------------------------------------------------------- releases */
 
-/* Readable after the work, for everybody who waits, however often. */
+/* Readable after the work, for all waiters, any number of times. */
 QUEUE_CASE(release_gives_an_event, EACH | BRIDGE, NOTHING)
 {
 	int out, again;
@@ -407,7 +410,7 @@ QUEUE_CASE(release_gives_an_event, EACH | BRIDGE, NOTHING)
 	drain(&app);
 }
 
-/* Nobody asks: an event of the driver's, no fd, no function. */
+/* No caller waits: an event of the driver's, no fd, no function. */
 QUEUE_CASE(release_nobody_asks, SHARED, CALL_HOST)
 {
 	watch(on->calls[CALL_HOST]);
@@ -581,7 +584,7 @@ static void post(void *semaphore)
 	sem_post(semaphore);
 }
 
-/* The library's thread has looked at what was posted to it before. */
+/* The library's thread has handled the earlier items. */
 static void let_the_thread_look(void)
 {
 	int fd = signalled_fence();
@@ -595,8 +598,8 @@ static void let_the_thread_look(void)
 }
 
 /*
- * An fd for what wait() would wait for, whoever asks for it; and the end of all of
- * the device, its memory included.
+ * An fd for the work that wait() would wait for, for several callers; and the end
+ * of all work and memory of the device.
  */
 static void check_under_way(enum dlbuf_path path)
 {

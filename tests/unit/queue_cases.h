@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What lib/queue does, on each driver: cases that a program runs for all of its `drivers`.
+ * Cases of lib/queue, which a program runs for all of its `drivers`.
  * A case is called DRIVER/CASE. It runs on each path that both it and the driver have, with
  * an import and an application, `f` and `app`. This file has what the cases use; they are
  * in queue_devices.h, queue_access.h, and so on.
@@ -215,7 +215,7 @@ static void look_no_more(void)
 	watch(NULL);
 }
 
-/* After what was done before, for a sanitizer, too. */
+/* After all earlier work, also for a sanitizer. */
 static void signal_now(int fence)
 {
 	driver_call();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Path `copy`, and what path `bridge` does like it. Cases of queue_cases.h. */
+/* Path `copy`, and the same behaviour of path `bridge`. Cases of queue_cases.h. */
 #ifndef UNIT_QUEUE_COPIES_H
 #define UNIT_QUEUE_COPIES_H
 
@@ -14,7 +14,7 @@ static void check_copied(unsigned int copies, unsigned int times)
 	CHECK_EQ(stats.copied_bytes, (uint64_t)times * IMPORT_BYTES);
 }
 
-/* Each access is of what is there then. */
+/* Each access uses the bytes of that time. */
 QUEUE_CASE(copy_in, COPY | BRIDGE, NOTHING)
 {
 	for (unsigned int i = 1; i <= 2; i++) {
@@ -86,7 +86,7 @@ QUEUE_CASE(copies_wait_for_no_later_fence, COPY, NOTHING)
 	pthread_join(adds, NULL);
 }
 
-/* What is not written stays as it was. */
+/* Bytes that are not written keep their values. */
 QUEUE_CASE(copy_out, COPY | BRIDGE, NOTHING)
 {
 	CHECK_OK(acquire(&f, DLBUF_WRITE, app.stream, -1));
@@ -106,7 +106,7 @@ QUEUE_CASE(copy_out, COPY | BRIDGE, NOTHING)
 	CHECK(filled(f.bytes, 1));
 }
 
-/* What may not be written is imported for reading, and a reader's bytes do not return. */
+/* Read-only memory is imported for reading, and a reader's bytes are not copied back. */
 QUEUE_CASE(read_only, ITSELF, NOTHING)
 {
 	FOR_EACH_PATH(path) {
@@ -125,7 +125,7 @@ QUEUE_CASE(read_only, ITSELF, NOTHING)
 	}
 }
 
-/* The next copy in does not overwrite what an earlier stream still reads. */
+/* The next copy in does not overwrite bytes that an earlier stream still reads. */
 QUEUE_CASE(copies_in_order, COPY, NOTHING)
 {
 	struct app other;
@@ -177,7 +177,7 @@ QUEUE_CASE(copies_need_an_order, COPY, NO_ORDER)
 	CHECK(filled(f.bytes, 2));
 }
 
-/* Whatever of a copy has begun is waited for before its memory goes. */
+/* The started parts of a copy are waited for before its memory is freed. */
 QUEUE_CASE(every_failure_of_a_copy, ITSELF, COPY_IN)
 {
 	static const struct {
@@ -213,7 +213,7 @@ QUEUE_CASE(every_failure_of_a_copy, ITSELF, COPY_IN)
 		}
 		heal();
 		CHECK_EQ(queue_memory_of(f.imp)->open, 0);
-		/* Its memory goes before anybody has waited. */
+		/* Its memory is freed before any wait. */
 		import_finish(&f, 0);
 		close(in);
 		app_away(&app, false);

@@ -22,7 +22,7 @@ static int list(const struct dlbuf_device_info *info, void *data)
 	return l->ret;
 }
 
-/* Not the texts, which unit/select.c has, but what they find of the driver's devices. */
+/* Not the texts, which unit/select.c has, but the devices of the driver that they find. */
 static void check_selector(const char *text, int ret, int n)
 {
 	unsigned int contexts = fake->made[FAKE_CONTEXT];
@@ -296,7 +296,7 @@ static void check_import_fails(enum queue_call broken, enum dlbuf_path path, boo
 	end();
 }
 
-/* What the machine has not got is told as that, and a refusal is of one path. */
+/* A missing device is reported as missing, and a refusal concerns one path. */
 QUEUE_CASE(every_failure_of_an_import, ITSELF, OPENS)
 {
 	static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What queue_cases.h has to know of a driver, and of how it is configured. */
+/* The data that queue_cases.h needs about a driver and its configuration. */
 #ifndef UNIT_QUEUE_DRIVER_H
 #define UNIT_QUEUE_DRIVER_H
 
@@ -13,7 +13,7 @@
 #define EACH (SHARED | COPY)	/* but the bridge's acquires wait for earlier work */
 #define ITSELF 0	/* runs once, and begins by itself */
 
-/* What a case needs of a driver: a function of its own behind this, or a property. */
+/* The requirement of a case: a function of the driver's table, or a property. */
 enum queue_call {
 	NOTHING,
 	ENTER,
@@ -61,14 +61,14 @@ struct queue_loss {
 	const char *says;
 };
 
-/* What a failure of a call makes of the device's open. */
+/* The result of opening the device if a call fails. */
 struct queue_failure {
 	const char *call;
 	int result, ret;
 	const char *says;	/* beside the call */
 };
 
-/* What a device says of itself. */
+/* A device's description of itself. */
 struct queue_says {
 	const char *words, *description, *driver;
 	int64_t version;	/* of the driver's structure */
@@ -77,7 +77,7 @@ struct queue_says {
 	uint32_t offset_align, pitch_align;
 };
 
-/* The path that serves first, of those that may. */
+/* The first path that serves, of the allowed ones. */
 struct queue_first {
 	const char *words, *broken;
 	uint32_t paths;
@@ -90,7 +90,7 @@ struct queue_driver {
 	const char *name;
 	const char *library;	/* of the double; NULL: the usual one */
 	const char *device;	/* of dlbuf_device_open() */
-	/* Of a double that has the path. A path without words is refused: why. */
+	/* Fields for a double that has the path. A path without words is refused: why. */
 	const char *words[DLBUF_PATH_COPY + 1], *why_not[DLBUF_PATH_COPY + 1];
 	const char *calls[QUEUE_CALLS];
 	int unknown;		/* the result of calls that fail; its number is said */
@@ -103,7 +103,7 @@ struct queue_driver {
 	void *no_order;
 	uint64_t properties;	/* of the application's stream */
 	unsigned int reused;	/* objects of this kind serve again; 0: none ... */
-	unsigned int renewed;	/* ... but so many of each wait */
+	unsigned int renewed;	/* ... except for this many of each wait */
 	const char *compares;	/* words with path `direct` to other pages than the CPU's */
 	const char *two;	/* words with two devices */
 	const char *const *selects;	/* the second of them, up to NULL */
@@ -112,20 +112,20 @@ struct queue_driver {
 	int (*get)(struct dlbuf_device *dev, bool whole, int64_t *version);
 	bool quiet;		/* calls no functions of the host */
 	const struct queue_first *first;	/* up to one without words */
-	unsigned int walks;	/* so many calls at least can fail */
+	unsigned int walks;	/* least number of calls that can fail */
 	/* Words with exports; the application's memory for them. */
 	const char *exports;
 	void *(*alloc)(struct app *app, size_t bytes);
 	void (*free)(struct app *app, void *p);
 	unsigned int memory;	/* the kind of such objects */
-	int least;		/* bytes of what dlbuf_alloc() allocates; 0: EXPORT_BYTES */
+	int least;		/* bytes of an allocation of dlbuf_alloc(); 0: EXPORT_BYTES */
 	bool exports_all;	/* also for a part of an allocation: the dma-buf is all */
 	const char *no_pcie;	/* why not over PCI Express */
 	const struct queue_failure *opens;	/* up to one without a call */
 	const struct queue_loss *losses;	/* up to one without an error */
 };
 
-/* That the case runs on. */
+/* The driver of the running case. */
 static const struct queue_driver *on;
 
 #endif /* UNIT_QUEUE_DRIVER_H */

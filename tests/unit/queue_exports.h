@@ -21,7 +21,7 @@ static uint8_t *begin_export(void)
 	return f.imp->data;
 }
 
-/* Again and again, and a part, where the driver exports all of it. */
+/* Repeatedly, and of a part, if the driver exports all of it. */
 QUEUE_CASE(export, ITSELF, EXPORTS)
 {
 	uint8_t *p = begin_export();
@@ -103,7 +103,7 @@ QUEUE_CASE(every_refusal_of_an_export, ITSELF, EXPORTS)
 	end();
 }
 
-/* It is zero, and nobody finds it again when it has gone. */
+/* It is zero, and it is not found again after it was freed. */
 QUEUE_CASE(alloc, ITSELF, EXPORTS)
 {
 	DLManagedTensorVersioned *tensor = NULL, *again = NULL;
@@ -113,7 +113,7 @@ QUEUE_CASE(alloc, ITSELF, EXPORTS)
 	unsigned int before;
 	DLTensor layout;
 
-	/* So that what is given out next is not zero by itself. */
+	/* So that the next allocation is not zero by itself. */
 	gpu_sets(&app, &f, 0, EXPORT_BYTES, 0x11);
 	drain(&app);
 	on->free(&app, p);
@@ -132,7 +132,7 @@ QUEUE_CASE(alloc, ITSELF, EXPORTS)
 	for (size_t i = 0; i < IMPORT_BYTES; i++)
 		if (!CHECK_EQ(app.pinned[i], 0))
 			break;
-	/* By its own fd it is the same one, whatever the driver imports. */
+	/* By its own fd it is the same import, with every driver. */
 	layout = tensor->dl_tensor;
 	layout.data = NULL;
 	CHECK_OK(dlbuf_import(f.dev, info.fd, &layout, NULL, &again));
@@ -178,8 +178,8 @@ int open(const char *path, int flags, ...)
 }
 
 /*
- * Memory whose dma-buf others hold is not freed, because drivers give freed memory out again with
- * its dma-buf. Nobody waits for them, and the device ends after them.
+ * Memory whose dma-buf others hold is not freed, because drivers return freed memory again with
+ * its dma-buf. No call waits for the others, and the device ends after them.
  */
 QUEUE_CASE(no_second_owner, ITSELF, EXPORTS)
 {
@@ -220,8 +220,8 @@ QUEUE_CASE(no_second_owner, ITSELF, EXPORTS)
 }
 
 /*
- * Without a free fd nobody sees who holds the dma-buf, and the library's thread cannot begin. So the
- * next call tries again that may free something.
+ * Without a free fd the library cannot check who holds the dma-buf, and its thread cannot begin.
+ * So the next call that may free something tries again.
  */
 QUEUE_CASE(deleted_without_fds, ITSELF, EXPORTS)
 {

@@ -30,8 +30,8 @@ QUEUE_CASE(streams_in_turn, EACH, WAITS)
 }
 
 /*
- * Accesses at the same time share a copy, or what the driver is told at their begin and
- * end. A later stream waits for that.
+ * Accesses at the same time share a copy, or the driver's begin() and end(). A later
+ * stream waits for that.
  */
 QUEUE_CASE(overlapping_accesses, EACH | BRIDGE, NOTHING)
 {
@@ -86,7 +86,7 @@ QUEUE_CASE(overlapping_accesses, EACH | BRIDGE, NOTHING)
 static struct app *beside;
 static int beside_out;
 
-/* As the first release has ended its access, and begins to tell of its own work. */
+/* The moment when the first release has ended its access, and begins to add its own work. */
 static void release_beside(const char *name)
 {
 	struct app *with;
@@ -100,7 +100,7 @@ static void release_beside(const char *name)
 	beside_out = release(&f, DLBUF_READ, with->stream);
 }
 
-/* The last of several ends waits for the work of all, also of one that is not told yet. */
+/* The last of several ends waits for the work of all, also for work that is not added yet. */
 QUEUE_CASE(a_release_during_another, SHARED, TELL)
 {
 	struct app other;
@@ -134,8 +134,8 @@ QUEUE_CASE(a_release_during_another, SHARED, TELL)
 /* ---------------------------------------------------------------- the end */
 
 /*
- * Nobody waits for what is under way: neither who gives up the import nor who
- * closes the device. The memory is there until that is over.
+ * No call waits for running work: neither the one that drops the import nor the
+ * one that closes the device. The memory stays until the work is complete.
  */
 QUEUE_CASE(unimport_waits_for_nothing, ITSELF, NOTHING)
 {
@@ -287,7 +287,7 @@ QUEUE_CASE(cameras_do_not_hold_up_frees, SHARED, WAITS)
 
 /* ---------------------------------------------------------------- lost */
 
-/* Whoever waits is told, whatever is asked next, and nothing stays behind. */
+/* Every waiter is notified, with any later requests, and nothing is left. */
 static void check_lost(enum dlbuf_path path, int result, int error, const char *says)
 {
 	/* The bridge's next acquire waits for the work before. */
@@ -319,7 +319,10 @@ static void check_lost(enum dlbuf_path path, int result, int error, const char *
 	CHECK(ret < 0);
 	CHECK_EQ(out[0], -1);
 	CHECK_SAYS(says);
-	/* A reader elsewhere is told once that the bytes may be old, also after the end. */
+	/*
+	 * A reader on another device gets once the error that the bytes may be old, also after
+	 * the end.
+	 */
 	if (path == DLBUF_PATH_DIRECT)
 		CHECK_OK(wait_until(DLBUF_READ, UINT64_MAX));
 	give_up(&f);
@@ -412,7 +415,7 @@ static void hold(void)
 
 /*
  * A host function runs at the loss, of an import that is dropped then; and one that has not
- * begun. OpenCL calls that, too. Neither may touch what is free. A release does not wait for
+ * begun. OpenCL calls that, too. Neither may touch freed memory. A release does not wait for
  * the function.
  */
 QUEUE_CASE(lost_while_a_function_runs, ITSELF, LOSES_COPIES)
@@ -442,7 +445,7 @@ QUEUE_CASE(lost_while_a_function_runs, ITSELF, LOSES_COPIES)
 	end();
 }
 
-/* While somebody waits for it. */
+/* While a caller waits for it. */
 QUEUE_CASE(lost_while_waiting, ITSELF, UNREGISTER)
 {
 	struct waiter w = { .access = DLBUF_RW };
@@ -478,7 +481,7 @@ static void use_once(struct app *own, int i)
 	/* At last only readers, which go beside each other. */
 	uint32_t access = i < 60 ? accesses[i % 3] : DLBUF_READ;
 	int in = on->blocks ? signalled_fence() : pending_fence(), out = -1;
-	/* Only a fence tells of the bridge's copy out. */
+	/* Only a fence shows the end of the bridge's copy out. */
 	bool asks = i % 4 || i > 60 || f.imp->path == DLBUF_PATH_BRIDGE;
 
 	if (access & DLBUF_WRITE)
@@ -535,7 +538,7 @@ QUEUE_CASE(threads, EACH | BRIDGE, NOTHING)
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
 	CHECK_EQ(queue_memory_of(f.imp)->open, 0);
-	/* That frees memory, for which drivers may wait for all streams. */
+	/* The call frees memory, for which drivers may wait for all streams. */
 	for (int i = 4; i--;)
 		app_end(&apps[i]);
 }
@@ -551,7 +554,7 @@ static void *acquire_together(void *stream)
 	return NULL;
 }
 
-/* However they meet: those that overlap are one copy. */
+/* In any arrangement: those that overlap are one copy. */
 QUEUE_CASE(threads_overlap, COPY, NOTHING)
 {
 	pthread_t threads[4];

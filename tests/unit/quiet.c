@@ -110,7 +110,7 @@ TEST(loading_and_opening_the_cpu)
 	dlclose(lib);
 }
 
-/* What is counted is seen: a driver that is asked for does load. */
+/* The counter works: a driver that is requested does load. */
 TEST(asking_for_more)
 {
 	unsigned int m = files();

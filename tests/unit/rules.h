@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What tests of the rules of a driver share, whether it is a double or a real one: a
- * call, what it returns, and how many rules it breaks. `fake` is the double's struct, or
- * NULL for a real driver, which is asked for the results only.
+ * Shared by tests of the rules of a driver, a double or a real one: a call, its result,
+ * and the number of rules that it breaks. `fake` is the double's struct, or NULL for a
+ * real driver, of which only results are compared.
  */
 #ifndef UNIT_RULES_H
 #define UNIT_RULES_H

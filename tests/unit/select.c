@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Which device a selector means. DRM nodes: tests/lab/syncobj.c. */
+/* The device that a selector means. DRM nodes: tests/lab/syncobj.c. */
 #include "ktap.h"
 
 #include "system/internal.h"
@@ -108,7 +108,7 @@ TEST(nodes)
 	}
 }
 
-/* The first failure is told unless a later device is the one. */
+/* The first failure is reported, unless a later device is the selected one. */
 TEST(a_device_that_broke)
 {
 	struct selector s;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Messages over sockets, and what a hostile peer makes of them: every field,
- * every length, every kind of fd. There is no dma-buf here, so that the best of
- * messages ends with "is not a dma-buf"; what is behind that is in tests/cts. A sender
- * may send `picture`.
+ * Messages over sockets, also those of a hostile peer: every field, every length,
+ * every kind of fd. There is no dma-buf here, so the best message ends with "is not a
+ * dma-buf"; tests/cts has the later steps. A sender may send `picture`.
  */
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -57,7 +56,7 @@ __attribute__((constructor)) static void make_picture(void)
 		abort();
 }
 
-/* By its number: what a receiver gets is none. */
+/* By its number: a receiver's fd has another number, and is no dma-buf. */
 int fstatfs(int fd, struct statfs *fs)
 {
 	*fs = (struct statfs){ .f_type = fd == picture ? 0x444d4142 : 0 };
@@ -223,7 +222,7 @@ static void hang_up(struct peers *p)
 	p->them = -1;
 }
 
-/* Whatever comes, nothing is made of it. */
+/* No message of these tests creates a tensor. */
 static int receive(struct peers *p, uint32_t flags, uint64_t deadline)
 {
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
@@ -310,7 +309,7 @@ TEST(streams)
 	peers_close(&p);
 }
 
-/* Also one with a message of somebody, which is not received. */
+/* Also a socket with a message of another sender, which is not received. */
 TEST(not_connected)
 {
 	struct packet p = tensors_packet(1);
@@ -366,7 +365,7 @@ TEST(wrong_arguments)
 	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EBADF);
 	f.planes[0].fd = f.planes[1].fd = -1;
 	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EBADF);
-	/* The receiver would refuse these, and cannot tell the sender. */
+	/* The receiver would refuse these, and cannot report it to the sender. */
 	f = a_frame(p.us);
 	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EBADF);
 	CHECK_SAYS("is not a dma-buf but 'socket:");
@@ -419,7 +418,7 @@ TEST(the_other_side_is_gone)
 	}
 }
 
-/* However it has ended, what was sent before is received before. */
+/* After any end, earlier messages are received first. */
 TEST(messages_before_the_end)
 {
 	static const int hows[] = { -1, SHUT_WR, SHUT_RDWR };
@@ -432,7 +431,7 @@ TEST(messages_before_the_end)
 
 		for (int j = 0; j < 3; j++)
 			raw_send(p.them, packet.data, packet.bytes, &fd, 1);
-		/* Of what they have not read we get ECONNRESET, once. */
+		/* Their unread messages give us ECONNRESET, once. */
 		CHECK_OK(dlbuf_send_frame(p.us, &f, NULL));
 		if (hows[i] < 0)
 			hang_up(&p);
@@ -462,7 +461,7 @@ TEST(empty_packets)
 		if (types[i] == SOCK_SEQPACKET)
 			hang_up(&p);
 		CHECK_ERR(receive(&p, 0, 0), -EPROTO);
-		/* Without a sender it cannot be told from the end: passed over. */
+		/* Without a sender it looks like the end, so it is skipped. */
 		if (types[i] != SOCK_SEQPACKET)
 			CHECK_ERR(receive(&p, 0, 0), -EPROTO);
 		CHECK_ERR(receive(&p, 0, 0), -EBADF);
@@ -483,8 +482,8 @@ ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 
 /*
  * Linux's recvmsg() looks for a packet first and for the other end second. A sender that
- * sends and closes between the two (about one of 10,000 do, where nobody is in the way)
- * makes it return 0, with its packet queued. This one brings such a sender about.
+ * sends and closes between the two (about one of 10,000 do, on an idle machine) makes
+ * it return 0, with its packet queued. This one brings such a sender about.
  */
 ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 {
@@ -544,7 +543,7 @@ TEST(a_call_that_always_fails_ends)
 	}
 }
 
-/* poll() says POLLIN then, and recvmsg() EAGAIN, for ever. */
+/* poll() then always returns POLLIN, and recvmsg() EAGAIN. */
 TEST(shut_down_for_reading)
 {
 	struct packet packet = tensors_packet(1);
@@ -563,7 +562,7 @@ TEST(shut_down_for_reading)
 	}
 }
 
-/* What the caller has wrong takes no message off the socket. */
+/* A mistake of the caller does not remove a message from the socket. */
 TEST(arguments_come_first)
 {
 	static const struct dlbuf_import_opts imports[] = {
@@ -652,7 +651,7 @@ TEST(a_full_socket)
 
 /* ---------------------------------------------------------------- hostile */
 
-/* Sends it and looks at what is made of it; the fds stay the caller's. */
+/* Sends it and checks the result; the fds stay the caller's. */
 static int sent_as(int type, const void *data, size_t bytes, const int fds[],
 		   unsigned int nfds)
 {

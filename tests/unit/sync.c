@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Acquire and release in the core, with a backend that is told what to do: what no
- * device of tests/cts does when asked, and what a failure leaves. The two ioctls of
- * a dma-buf are noted instead of made, because there is no dma-buf on a build
- * machine; eventfds stand for sync_files.
+ * Acquire and release in the core, with a backend that the test controls: results
+ * that no device of tests/cts gives on request, and the state after a failure. The
+ * two ioctls of a dma-buf are noted instead of made, because there is no dma-buf on
+ * a build machine; eventfds replace sync_files.
  */
 #define KTAP_UNSEEN
 #include <fcntl.h>
@@ -17,14 +17,14 @@
 #include "dmabuf/fence.h"
 #include "access/lease.h"
 
-/* What would be asked of the kernel, and what it answers. */
+/* The requests to the kernel, and their results. */
 static struct {
 	int fences;		/* the dma-buf's, lent, or -1: signalled */
 	int export_ret, import_ret;
-	int idle;		/* what poll() says: 1, 0 or an error */
+	int idle;		/* poll()'s result: 1, 0 or an error */
 	unsigned int exports, imports;
 	uint32_t import_access;
-	int imported;		/* a duplicate of what was put on it, or -1 */
+	int imported;		/* a duplicate of the fence that was put on it, or -1 */
 } dmabuf;
 
 static int note_export(int fd, uint32_t access, int *fence);
@@ -85,7 +85,7 @@ static struct {
 	uint32_t access;	/* of the last call */
 	void *stream;
 	int fence;		/* of the last acquire: pending, or -1 */
-	int out, end;		/* what release gives, taken; -1 */
+	int out, end;		/* release's results, taken; -1 */
 } device = { .fence = -1, .out = -1, .end = -1 };
 
 static int fake_acquire(struct import *imp, uint32_t access, void *stream,
@@ -206,7 +206,7 @@ static uint32_t acquired(struct fixture *f)
 
 /* ---------------------------------------------------------------- in */
 
-/* One call tells that nothing is pending. */
+/* One call shows that nothing is pending. */
 TEST(an_idle_dma_buf)
 {
 	struct fixture f;
@@ -291,7 +291,7 @@ TEST(the_lease_waits_for_the_device)
 	CHECK_OK(dlbuf_release(f.t, NULL, &fence));
 	delete(&f);
 	CHECK_EQ(fence_signalled(fence), 1);
-	/* Once through the thread: what was ready before has been fired. */
+	/* Once through the thread: earlier ready leases have fired. */
 	CHECK_OK(event_add(fence, note_round, NULL));
 	UNTIL(__atomic_load_n(&rounds, __ATOMIC_ACQUIRE));
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 0);
@@ -387,7 +387,7 @@ TEST(deletion_after_acquire_fence)
 
 /* ---------------------------------------------------------------- failures */
 
-/* A deleter, on the event thread even, does not block for want of an fd. */
+/* A deleter, even on the event thread, does not block if there is no fd. */
 TEST(a_lease_waits_without_a_new_fd)
 {
 	struct rlimit files, none;
@@ -458,7 +458,7 @@ TEST(a_failed_release_has_ended)
 	CHECK_EQ(fence, 77);
 	CHECK_EQ(dmabuf.imports, 0);
 	device.release_ret = 0;
-	/* What does not get onto the dma-buf has been waited for. */
+	/* If a fence cannot be added to the dma-buf, the call has waited for it. */
 	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
 	dmabuf.import_ret = -EIO;
 	device.out = new_event(1);

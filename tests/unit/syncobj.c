@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Syncobjs of what is no DRM node, which is all that can be said without a
- * driver: what the functions refuse, and that they leave nothing behind.
+ * Syncobjs of fds that are no DRM node, which need no driver: the functions
+ * refuse them, and leave nothing behind.
  */
 #include <fcntl.h>
 #include <sys/eventfd.h>

@@ -60,7 +60,7 @@ TEST(another_library_s)
 	check_refused(&t, -EINVAL);
 }
 
-/* Of another major version only the version may be read: no more is there. */
+/* With another major version only the version may be read: the struct ends there. */
 TEST(another_major_version)
 {
 	DLPackVersion *version = malloc(sizeof(*version));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Several tensors in one call, with a backend that is told what to do: which
- * brackets begin and end, what a failure leaves, and the one fd of several. No
- * dma-buf is needed: eventfds stand for dma-bufs and sync_files. What the kernel
- * does with them is in tests/cts.
+ * Several tensors in one call, with a backend that the test controls: the
+ * brackets that begin and end, the state after a failure, and the one fd of
+ * several. No dma-buf is needed: eventfds replace dma-bufs and sync_files.
+ * tests/cts has the kernel's behaviour.
  */
 #define KTAP_UNSEEN
 #include <fcntl.h>
@@ -31,7 +31,7 @@ static int note_import(int fd, const struct buffer_id *id, uint32_t access,
 		       int fence);
 static int note_merge(int a, int b, int *out);
 static int note_file(int fence);
-/* No dma-buf is idle, so the fences of each are asked for. */
+/* No dma-buf is idle, so the fences of each are queried. */
 #define fence_buffer_idle(fd, access) 0
 #define dlbuf_fence_export note_export
 #define fence_import note_import
@@ -49,8 +49,8 @@ static struct {
 	unsigned int acquire_fails, release_fails;	/* the n-th; 0: none */
 	int fence;		/* of the last acquire */
 	void *stream;		/* of the last release */
-	int out[NIMPORTS];	/* what a release gives, taken; -1 */
-	int work;		/* what release_all() gives, lent; 0: -1 */
+	int out[NIMPORTS];	/* the results of a release, taken; -1 */
+	int work;		/* the result of release_all(), lent; 0: -1 */
 } device;
 
 static unsigned int leases[2];	/* atomic; how often each has fired */
@@ -88,13 +88,13 @@ static int note_import(int fd, const struct buffer_id *id, uint32_t access,
 	       fail(-EIO, "no import %u", kernel.imports) : 0;
 }
 
-/* Eventfds stand for sync_files here. */
+/* Eventfds replace sync_files here. */
 static int note_file(int fence)
 {
 	return fence == -5 ? fail(-EBADF, "not open") : 0;
 }
 
-/* They cannot be merged: the second stands for both. */
+/* They cannot be merged, so the second is used for both. */
 static int note_merge(int a, int b, int *out)
 {
 	kernel.merges++;
@@ -297,7 +297,7 @@ BOTH(one_bracket_per_import)
 	}
 }
 
-/* The device waits for what is pending of all of them, merged. */
+/* The device waits for the pending fences of all of them, merged. */
 BOTH(one_merged_fence)
 {
 	int one AUTO_FD = new_event(0), two AUTO_FD = new_event(0);
@@ -359,10 +359,10 @@ BOTH(parts_end_on_the_stream_of_the_acquire)
 	CHECK_ERR(dlbuf_release_all(&f.t[1], 2, &x, &fence), -EBUSY);
 	all_acquired(DLBUF_RW);
 	CHECK_EQ(device.releases, 0);
-	/* A bracket of one tensor ends where it likes. */
+	/* A bracket of one tensor ends on any stream. */
 	CHECK_OK(dlbuf_release(f.t[2], NULL, &fence));
 	CHECK_OK(dlbuf_release(f.t[0], &x, NULL));
-	/* What was on that stream before has to be in the end. */
+	/* The end must include earlier work of that stream. */
 	CHECK_ERR(dlbuf_release(f.t[1], NULL, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_release_all(&f.t[1], 1, NULL, NULL), -EINVAL);
 	device.out[0] = new_event(0);
@@ -452,7 +452,7 @@ BOTH(a_refused_release_changes_nothing)
 	CHECK_EQ(fence, 77);
 	for (size_t i = 0; i < 3; i++)
 		CHECK_EQ(acquired(i), DLBUF_RW);
-	/* All end, and the first failure is told. */
+	/* All accesses end, and the first failure is reported. */
 	device.out[0] = new_event(0);
 	device.release_fails = 2;
 	CHECK_ERR(dlbuf_release_all(f.t, 3, &x, &fence), -EIO);
@@ -562,7 +562,7 @@ static const struct one_row {
 	unsigned int merges;
 } one_rows[] = {
 	{ "s--", "a", 0 }, { "-e-", "b", 0 }, { "ss-", "b", 1 },
-	/* Of one stream: the last event is the end of all. */
+	/* On one stream the last event is the end of all. */
 	{ "ee-", "b", 0 }, { "e-e", "c", 0 },
 	/* A sync_file and an event: both. */
 	{ "se-", "ab", 0 }, { "es-", "ab", 0 }, { "es-", "ba", 0 },
@@ -605,7 +605,7 @@ TEST(one_fd_for_all)
 		one_fd_of(&one_rows[i]);
 }
 
-/* What cannot be merged has been waited for. */
+/* The call has waited for fences that cannot be merged. */
 TEST(without_a_merge)
 {
 	int fence = -1;
@@ -671,7 +671,7 @@ TEST(what_is_pending)
 	int one, fd = 77;
 
 	begin_with(DLBUF_SYNC_BLOCKS, "a");
-	/* A reader finds the fd that stands for the dma-buf not readable. */
+	/* For a reader the fd in place of the dma-buf is not readable. */
 	one = kernel.fences[0] = new_event(0);
 	CHECK_OK(dlbuf_pending(f.t[0], DLBUF_READ, &fd));
 	CHECK(fd >= 3 && fd != one && !fence_signalled(fd));
@@ -690,7 +690,7 @@ TEST(what_is_pending)
 	CHECK_EQ(read(f.imp[0].fd, &all, sizeof(all)), sizeof(all));
 	CHECK_EQ(write(f.imp[0].fd, &full, sizeof(full)), sizeof(full));
 	CHECK_OK(dlbuf_pending(f.t[0], DLBUF_RW, &fd));
-	/* Once through the thread: what was ready before this has fired. */
+	/* Once through the thread: earlier ready leases have fired. */
 	CHECK_OK(event_add(one, lease_ends, &leases[0]));
 	UNTIL(fired(0));
 	CHECK(!fence_signalled(fd));
@@ -725,7 +725,7 @@ static int walk(unsigned long n, unsigned long *calls)
 	ret = acquire(NULL);
 	if (!ret)
 		ret = dlbuf_release_all(f.t, f.n, &x, &fd);
-	/* An eventfd that is not readable stands for the dma-buf. */
+	/* An eventfd that is not readable replaces the dma-buf. */
 	kernel.export_ret = -EOPNOTSUPP;
 	if (!ret)
 		ret = dlbuf_pending(f.t[0], DLBUF_READ, &later);

@@ -34,7 +34,7 @@ struct row {
 #define V4L2 DLBUF_CODE_V4L2
 
 static const struct row rows[] = {
-	/* Colour: without alpha or padding, wherever that is. */
+	/* Colour: without alpha or padding, at any position. */
 	{ "colour of XRGB8888", DRM, CC('X', 'R', '2', '4'), DLBUF_VIEW_COLOUR,
 	  6, 4, 1, { { 0, 32, 0 } }, { 0 }, 0,
 	  1, { { 3, { 4, 6, 3 }, { 32, 4, 1 }, 0, 8 } } },

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Simulators, whose part this process or a child takes: how they attach, what arrives,
- * when the work is complete, and what a hostile peer sends. Memfds stand for dma-bufs.
+ * Simulators, whose part this process or a child takes: their attachment, the
+ * messages, the completion of the work, and messages of a hostile peer. Memfds replace
+ * dma-bufs.
  */
 #include "common.h"
 #include "ktap.h"
@@ -290,7 +291,7 @@ TEST(arrival)
 	end();
 }
 
-/* Of as many dimensions as a message has. */
+/* A tensor with as many dimensions as a message can have. */
 TEST(every_ndim)
 {
 	int64_t dims[DLBUF_MAX_NDIM], steps[DLBUF_MAX_NDIM];
@@ -377,7 +378,7 @@ static void end_bystander(pid_t pid, const int stays[2])
 	CHECK_EQ(waitpid(pid, NULL, 0), pid);
 }
 
-/* One fd stands for all that was sent before, also while a child lives. */
+/* One fd shows the end of all earlier sends, also while a child lives. */
 TEST(passes_end_in_order)
 {
 	struct dlbuf_vpi_arrival a[3];
@@ -463,8 +464,8 @@ static const struct {
 };
 
 /*
- * An end that is closed with its byte unread is a simulation that died: the fd says so, and
- * the next acquire that conflicts, once, also if the event has been there before, and the
+ * If an end is closed with its byte unread, the simulation has died. The fd and the next
+ * conflicting acquire report it, once, also if the event has fired before, and if the
  * device is closed.
  */
 TEST(dies_in_the_middle)
@@ -560,7 +561,10 @@ TEST(tells_of_the_death)
 	}
 }
 
-/* Closing the device reaches who holds a tensor, and the name is free, whatever children live. */
+/*
+ * Closing the device notifies the holder of a tensor, and frees the name, also while children
+ * live.
+ */
 TEST(closed_while_in_use)
 {
 	struct dlbuf_vpi_arrival a, none = { .size = sizeof(none) };
@@ -623,7 +627,7 @@ TEST(program_killed)
 
 /* ---------------------------------------------------------------- simulators that come and go */
 
-/* A child that attaches, or has the socket, takes a tensor, says so and waits. */
+/* A child that attaches, or has the socket, takes a tensor, reports it and waits. */
 static pid_t simulator(int sock, int *says)
 {
 	struct dlbuf_vpi_arrival a = { .size = sizeof(a) };
@@ -799,7 +803,7 @@ struct letter {
 	struct wire head;
 	unsigned int ntensors;
 	size_t bytes;		/* that are sent; 0: all */
-	/* From PIPE on: what is no end of a socket pair. */
+	/* From PIPE on: fds that are no end of a socket pair. */
 	enum { NONE, END, BOTH, MORE, PIPE, STREAM, DGRAM, INET, LONELY } fds;
 };
 
@@ -893,7 +897,7 @@ TEST(letters)
 				      -EPROTO)) {
 			ktap_note(NULL, 0, "%s", l->what);
 		}
-		/* To close what is refused must not take as long as the peer wishes. */
+		/* The close of a refused fd must not take as long as the peer wishes. */
 		getsockopt(end_of[0], SOL_SOCKET, SO_LINGER, &now, &size);
 		CHECK_EQ(now.l_onoff, l != &fine && l->fds != NONE && l->fds != PIPE ? 0 : 1);
 		close(end_of[0]);
@@ -903,7 +907,7 @@ TEST(letters)
 		close(pipes[0]);
 		close(pipes[1]);
 	}
-	/* What the library itself sends as a message is not for a simulator. */
+	/* A message of dlbuf_send() is not for a simulator. */
 	REQUIRE_OK(dlbuf_send(s[0], &f.t, 1, NULL));
 	CHECK_ERR(dlbuf_vpi_recv(f.cpu, s[1], NULL, &a), -EPROTO);
 	close(s[0]);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The Vulkan backend against a double of the loader (tests/doubles/vulkan.h):
- * what it asks of a driver, what it makes of the answers, and that it gives
- * everything back whatever fails.
+ * its requests to a driver, its use of the results, and that it frees
+ * everything after any failure.
  */
 #include "ktap.h"
 
@@ -72,7 +72,7 @@ TEST(selectors)
 	end();
 }
 
-/* Those that it names; drm= compares them with a node's. */
+/* The driver's DRM nodes; drm= compares them with a node. */
 TEST(drm_nodes)
 {
 	const struct device_place *place;
@@ -142,7 +142,7 @@ static void count_warnings(void *data, enum dlbuf_log_level level,
 	warnings += level <= DLBUF_LOG_WARN;
 }
 
-/* What is not there is silent, what is there and fails is not. */
+/* An absent driver logs nothing; a driver that is present and fails does. */
 TEST(absent_is_not_broken)
 {
 	static const struct {
@@ -195,7 +195,7 @@ TEST(old_loaders)
 	fake->loader_version = VK_API_VERSION_1_1;
 	dlbuf_device_close(open_ok());
 	CHECK_EQ(fake->api_version, VK_API_VERSION_1_1);
-	/* Nobody asked a device of 1.1 for what is of 1.2. */
+	/* Features of 1.2 are not enabled on a device of 1.1. */
 	CHECK(!fake->address_enabled);
 	fake->without = "vkGetMemoryFdPropertiesKHR";
 	CHECK_ERR(dlbuf_device_open("vulkan", NULL, &dev), -EOPNOTSUPP);
@@ -251,7 +251,7 @@ TEST(dedicated_allocations)
 	dlbuf_device_close(f.dev);
 	fake->physical[0].dedicated_only = false;
 	fake->physical[0].prefers_dedicated = true;
-	/* What is allocated is what the buffer needs, not all of the dma-buf. */
+	/* The allocation has the size that the buffer needs, not that of the dma-buf. */
 	fake->physical[0].granularity = fake->physical[0].prefetch = 1;
 	REQUIRE_OK(import_into(&f, open_ok()));
 	CHECK(fake->dedicated);
@@ -359,7 +359,7 @@ TEST(the_other_choice_of_an_address)
 	end();
 }
 
-/* A copy is not the dma-buf: the CPU does not see there what the device writes. */
+/* A copy is not the dma-buf: the CPU does not see the device's writes there. */
 TEST(imports_that_share_nothing)
 {
 	struct trial_buffer t;
@@ -384,7 +384,7 @@ TEST(imports_that_share_nothing)
 	}
 }
 
-/* A trial that fails leaves nothing, and says nothing of the imports. */
+/* A trial that fails leaves nothing, and does not affect imports. */
 TEST(every_refusal_of_a_trial)
 {
 	static const char *const calls[] = {
@@ -533,7 +533,7 @@ TEST(wrap)
 	CHECK_EQ(locks, 3);
 	import_finish(&f, 0);
 	dlbuf_device_close(dev);
-	/* Nothing of the application's went with it. */
+	/* No object of the application's was destroyed with it. */
 	CHECK_EQ(fake->live[FAKE_DEVICE], 1);
 	CHECK_EQ(fake->live[FAKE_INSTANCE], 1);
 	fake->look = NULL;

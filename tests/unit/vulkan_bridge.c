@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The bridge against a double of the loader (tests/doubles/vulkan.h): what it
- * makes of a driver's answers, that the bytes and the values arrive where they
- * should and not before, and that it gives everything back whatever fails. The
- * other API is the test: it has the timelines' memory and the buffers'.
+ * The bridge against a double of the loader (tests/doubles/vulkan.h): its use
+ * of a driver's results, that bytes and values arrive at the right place and
+ * not too early, and that it frees everything after any failure. The other API
+ * is the test: it has the timelines' memory and the buffers'.
  */
 #include "ktap.h"
 
@@ -36,7 +36,7 @@ static void begin_able(void)
 	p->queues = 16;
 }
 
-/* What most cases need. */
+/* The state for most cases. */
 static struct bridge *bridge;
 static struct bridge_caps caps;
 
@@ -231,7 +231,7 @@ static void no_vulkan(void)
 }
 static void fails_export(void)
 {
-	/* Of the trial: the first that is exported. */
+	/* The trial's semaphore: the first that is exported. */
 	fail_call("vkGetSemaphoreFdKHR", VK_ERROR_INVALID_EXTERNAL_HANDLE);
 }
 static void breaks_export(void)
@@ -311,7 +311,7 @@ TEST(what_a_driver_can)
 	}
 }
 
-/* The one that is meant, and one that breaks on the way may be it. */
+/* The requested device; a device that fails during the search may be it. */
 TEST(which_device)
 {
 	begin_able();
@@ -330,7 +330,7 @@ TEST(which_device)
 	end();
 }
 
-/* What looks like waiting may be a machine that has no time. */
+/* A thread that seems to wait may only be slow on a busy machine. */
 TEST(a_slow_machine)
 {
 	begin_able();
@@ -411,7 +411,7 @@ TEST(out)
 	link = link_ok();
 	CHECK_OK(bridge_out(bridge, pair.buffer, link, &fence));
 	CHECK(fence >= 3 && fcntl(fence, F_GETFD) == FD_CLOEXEC);
-	/* The other API has been told to, and has not done so yet. */
+	/* The other API was asked to signal, and has not done it yet. */
 	fake->run();
 	CHECK_EQ(fence_signalled(fence), 0);
 	CHECK(filled(pair.ours, 1));
@@ -425,8 +425,8 @@ TEST(out)
 }
 
 /*
- * Fences alone. What goes out waits for the other API, and what goes in does not wait
- * for it, unless there is one queue only.
+ * Fences alone. A copy out waits for the other API. A copy in does not wait for it,
+ * unless there is only one queue.
  */
 TEST(queues)
 {
@@ -459,7 +459,7 @@ TEST(queues)
 	}
 }
 
-/* A fence that nobody can wait for on the device is the caller's. */
+/* If the device cannot wait for the fence, the caller has to. */
 TEST(no_fences_in)
 {
 	struct bridge_link *link;
@@ -660,14 +660,14 @@ TEST(links_wait)
 	}
 }
 
-/* Their values have been reached, or nobody can say. */
+/* Their values have been reached, or are unknown. */
 TEST(links_of_a_lost_device)
 {
 	struct bridge_link *link, *other;
 
 	begin_bridge();
 	link = link_ok();
-	/* A release is about to wait for what the lost device should have signalled. */
+	/* A release is about to wait for a signal of the lost device. */
 	link->theirs = true;
 	bridge_links_abandon(bridge);
 	CHECK_EQ(value_of(link), 1);
@@ -694,7 +694,7 @@ TEST(memory_is_on_the_device)
 		int type;	/* -1: none fits */
 	} cases[] = {
 		{ 0, 5 },
-		/* Where none of those can be shared it is the host's. */
+		/* If none of these can be shared, host memory is used. */
 		{ 0x1f, 1 },
 		{ 0x9, -1 },
 	};
@@ -803,7 +803,7 @@ close:
 	return ret;
 }
 
-/* Each call of each function fails, once and for ever after. */
+/* Each call of each function fails, once, and from then on always. */
 TEST(every_failure)
 {
 	static const char *const calls[] = {
@@ -846,7 +846,7 @@ TEST(every_failure)
 	end();
 }
 
-/* Of the two exports the trial's is an answer, the others' are failures. */
+/* A failed export of the trial is a result; other failed exports are failures. */
 TEST(no_fence_comes_out)
 {
 	struct bridge_link *link, *other = NULL;

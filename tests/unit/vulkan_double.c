@@ -99,7 +99,7 @@ static void begin(void)
 	OK(vk.CreateFence(device, &(VkFenceCreateInfo){ 0 }, NULL, &fence));
 }
 
-/* So many calls were against the rules, and meant to be. */
+/* The case broke the double's rules this many times on purpose. */
 static void forgive(unsigned int n)
 {
 	CHECK_EQ(fake->wrong, n);
@@ -243,7 +243,7 @@ TEST(timelines)
 	OK(submit(VK_NULL_HANDLE, at.semaphore, 5, VK_NULL_HANDLE));
 	OK(vk.GetSemaphoreCounterValue(device, at.semaphore, &value));
 	CHECK_EQ(value, 5);
-	/* It rises. What is behind that is undefined: told of the call, and of the value. */
+	/* It rises. Bytes after that are undefined: this checks the call and the value. */
 	at.value = 5;
 	BREAKS(2, 0, vk.SignalSemaphore(device, &at));
 	OK(submit(VK_NULL_HANDLE, at.semaphore, 4, VK_NULL_HANDLE));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of the Vulkan backend share: the double of its loader
- * (tests/doubles/vulkan.h), and an import as the core would ask for it.
+ * Shared by the tests of the Vulkan backend: the double of its loader
+ * (tests/doubles/vulkan.h), and an import as the core would request it.
  */
 #ifndef UNIT_VULKAN_DOUBLE_H
 #define UNIT_VULKAN_DOUBLE_H
@@ -83,12 +83,12 @@ static inline void fail_call(const char *call, VkResult result)
 
 #define IMPORT_BYTES 8192
 
-/* An import as the core would ask for it; a memfd stands for the dma-buf. */
+/* An import as the core would request it; a memfd replaces the dma-buf. */
 struct fixture {
 	struct dlbuf_device *dev;
 	struct vulkan_import vi;
 };
-static struct fixture f;	/* what most cases need */
+static struct fixture f;	/* the state of most cases */
 
 static inline int import_at(struct vulkan_import *vi, struct dlbuf_device *dev)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * The Vulkan backend against a double of the loader (tests/doubles/vulkan.h):
- * who waits for whom, barriers and fences, and every failure on the way.
+ * the order of waits, barriers and fences, and every failure on the way.
  */
 #include "ktap.h"
 
@@ -139,7 +139,7 @@ TEST(without_a_fence_no_semaphore)
 	end_import();
 }
 
-/* Whatever the number: one submit and one semaphore each way. */
+/* With any number: one submit and one semaphore in each direction. */
 TEST(several_at_once)
 {
 	struct fixture of[MAX_BRACKETS];
@@ -459,7 +459,7 @@ TEST(unimport_waits_for_what_several_share)
 		CHECK_OK(vulkan_backend.acquire_all(list, 3, NULL, in));
 		CHECK_OK(vulkan_backend.release_all(list, 3, NULL, &out));
 		close(out);
-		/* Not for what others share. */
+		/* No wait for shared work. */
 		import_finish(&of[2], 0);
 		CHECK_EQ(fake->waits + fake->drains, 0);
 		/* An access of another thread, meanwhile. */
@@ -522,8 +522,8 @@ static void signal_at_a_wait(const char *call)
 }
 
 /*
- * Who gives up an import does not wait for its producers, but who may destroy the handles
- * of a wrapped device next.
+ * Dropping an import does not wait for its producers, unless the handles of a wrapped
+ * device may be destroyed next.
  */
 TEST(imports_go_after_their_submits)
 {

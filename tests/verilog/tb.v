@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What tests/lab/vpi.c runs under each simulator: +mode=NAME. Signals change at the negative
-// edge of the clock and are read there, before the positive edge at which they count.
+// The test bench of tests/lab/vpi.c under each simulator: +mode=NAME. Signals change at the
+// negative edge of the clock and are read there, before the positive edge at which they
+// count.
 /* verilator lint_off WIDTH */
 /* verilator lint_off BLKSEQ */
 /* verilator lint_off DECLFILENAME */

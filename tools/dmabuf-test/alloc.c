@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * dmabuf-test alloc: one buffer for several devices and V4L2 nodes, and how it was
- * found. The library does all of it.
+ * dmabuf-test alloc: finds one buffer for several devices and V4L2 nodes, and
+ * prints how. The library does the work.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ struct command {
 	uint32_t code;
 	struct dlbuf_pool *pool;
 	struct dlbuf_pool_info buffer;
-	unsigned int ntrials, nrefused;	/* of these by a party */
+	unsigned int ntrials, nrefused;	/* trials; number of them that a party refused */
 	char failed[640];	/* the last exporter that made no buffer */
 	struct table trials;
 	cJSON *json, *tried;

@@ -80,7 +80,7 @@ ssize_t child_receive(int fd, void *message, size_t size, int limit_ms)
 	return ret <= 0 ? -1 : recv(fd, message, size, 0);
 }
 
-/* False: it is still there. */
+/* False: the process has not ended. */
 static bool wait_for(pid_t pid, bool killed, int *status)
 {
 	uint64_t end = now_ns() + KILL_MS * 1000000ull;

@@ -17,28 +17,30 @@
  */
 pid_t child_start(int *fd);
 
-/* A child's last status, because a driver may end the process with status 0. */
+/*
+ * The exit status of a child that has finished. It is not 0, because a driver may exit with 0.
+ */
 #define CHILD_WELL 100
 
 /*
  * Starts this program anew with these arguments, in a process that has no thread, driver
  * or lock of this one. The child's messages go to the fd whose number replaces argv's
- * element that is CHILD_FD. Without `output`, what it prints is thrown away.
+ * element that is CHILD_FD. Without `output`, its output is discarded.
  */
 pid_t child_exec(const char *argv[], bool output, int *fd);
 #define CHILD_FD "%fd"
 
 /*
- * Receives one message: its length, 0 after the last one, -1 if none came within
- * limit_ms, or if the process is interrupted.
+ * Receives one message. Returns its length, 0 after the last one, -1 if there
+ * was none within limit_ms or the process was interrupted.
  */
 ssize_t child_receive(int fd, void *message, size_t size, int limit_ms);
 
 /* How a child ended. */
 struct child_end {
 	int signal;		/* that killed it, or 0 */
-	bool stuck;		/* killed here, as `stuck` says */
-	bool unkillable;	/* it is still there, in a call of the kernel */
+	bool stuck;		/* killed by child_end(), because of `stuck` */
+	bool unkillable;	/* it has not ended: it is in a call of the kernel */
 	char text[128];		/* in words, "" for CHILD_WELL */
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The shells complete commands, options, and the values that are known. */
+/* Completions for shells: commands, options, and known values. */
 #include <glob.h>
 #include <string.h>
 
@@ -37,7 +37,7 @@ void complete_word(const char *candidate)
 		printf("%.*s%s\n", kept, last(), candidate);
 }
 
-/* Behind the last comma. */
+/* The text after the last comma. */
 static void keep_list(void)
 {
 	const char *comma = strrchr(last() + kept, ',');
@@ -83,7 +83,7 @@ static int complete_format(const struct dlbuf_format_info *info, void *data)
 	return 0;
 }
 
-/* Values by what the help text calls them; files are completed by the shell. */
+/* Values, by their names in the help text; the shell completes files. */
 static void complete_value(const char *name, const char *value)
 {
 	if (!strcmp(name, "device"))

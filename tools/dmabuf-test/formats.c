@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * dmabuf-test formats: the library's table of formats, and what becomes of a
- * frame in each. All of it is asked of the library: nothing is listed here.
+ * dmabuf-test formats: the library's table of formats, and the tensors of a
+ * frame in each. All data comes from the library: there is no list here.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +15,10 @@
 #include "tool.h"
 
 /*
- * Numbers that stand for others. Nothing but a height of 8 * 1013 and a width
- * of 8 * 1009 gives multiples of these primes, so that they can be told from
- * what the library returns; where nobody but the producer knows a pitch or a
- * number of bytes they are these, larger than any other.
+ * Numbers that represent symbols. Only a height of 8 * 1013 and a width of 8 *
+ * 1009 give multiples of these primes, so a number of the library shows which
+ * symbol it contains. If only the producer knows a pitch or a number of bytes,
+ * these larger numbers are used.
  */
 #define SOME_H 8104
 #define SOME_W 8072
@@ -38,23 +38,23 @@ struct listing {
 	const struct command *cmd;
 	struct table table;
 	cJSON *array;		/* NULL: text */
-	/* The name that is looked for, and how well any format has it. */
+	/* The name to find, and how well the best format matches it. */
 	const char *name;
 	enum name_match best;
 };
 
-/* What a frame in a format is as a view; n 0: nothing, with the sentence. */
+/* The tensors of a view of a frame; n 0: none, with the error text. */
 struct tensors {
 	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
 	uint32_t n;
-	const char *why;	/* of this thread, until the next call */
+	const char *why;	/* valid on this thread until the next call */
 };
 
 /* ---------------------------------------------------------------- tensors */
 
 /*
- * Rows without padding, one plane after another. How many bytes a row has is
- * not known of formats whose pixels share bytes, nor of the like.
+ * Rows without padding, one plane after another. The bytes of a row are unknown
+ * for formats whose pixels share bytes, and similar ones.
  */
 static struct dlbuf_frame frame_of(const struct dlbuf_format_info *info,
 				   uint32_t width, uint32_t height)
@@ -85,7 +85,7 @@ static struct dlbuf_frame frame_of(const struct dlbuf_format_info *info,
 	return f;
 }
 
-/* In place: a layout points into itself. */
+/* Filled in place, because a layout points into itself. */
 static void tensors_of(const struct dlbuf_format_info *info,
 		       enum dlbuf_view view, uint32_t width, uint32_t height,
 		       struct tensors *out)
@@ -93,7 +93,10 @@ static void tensors_of(const struct dlbuf_format_info *info,
 	DLBUF_OPTS(dlbuf_import_opts, opts, .view = view);
 	struct dlbuf_frame frame = frame_of(info, width, height);
 
-	/* Only that view has as many as the frame says; for others it would be a limit. */
+	/*
+	 * Only the view BYTES has as many bytes as the frame's planes; for others the number
+	 * would be a limit.
+	 */
 	for (uint32_t i = 0; i < frame.nplanes && view == DLBUF_VIEW_BYTES; i++)
 		frame.planes[i].bytes = SOME_BYTES;
 	out->n = 0;
@@ -109,7 +112,7 @@ static bool has_view(const struct dlbuf_format_info *info, enum dlbuf_view view)
 
 /* ---------------------------------------------------------------- text */
 
-/* "3W/2"; false: n is no simple multiple of what the symbol stands for. */
+/* "3W/2"; false: n is no simple multiple of the symbol's number. */
 static bool put_multiple(struct text *out, int64_t n, int64_t of, char symbol)
 {
 	char times[8] = "", by[8] = "";
@@ -187,7 +190,7 @@ static struct name text_name(const char *name, uint32_t code)
 	return t;
 }
 
-/* "8", "10 low": how many bits of a value say something, and which. */
+/* "8", "10 low": the number of significant bits of a value, and their place. */
 static struct text text_bits(const struct dlbuf_format_info *info)
 {
 	struct text t;
@@ -210,7 +213,7 @@ static void put_views(char *s, size_t size, uint32_t views, int without)
 					len ? " " : "", dlbuf_view_name(i));
 }
 
-/* What it is not: the format's own reason is shorter than a call's sentence. */
+/* The reason without tensors: the format's own reason is shorter than a call's error text. */
 static const char *why_not(const struct dlbuf_format_info *info,
 			   enum dlbuf_view view, const struct tensors *t)
 {
@@ -375,7 +378,7 @@ static void find(struct listing *list, const char *name)
 	dlbuf_format_each(find_best, list);
 }
 
-/* Before anything is printed. */
+/* Checks this before anything is printed. */
 static int check_names(const struct command *cmd)
 {
 	struct listing list = { .cmd = cmd };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cJSON, or in a tool without it what the callers of these functions compile with:
- * they then make nothing, since json_check() has refused --json.
+ * cJSON, or in a tool without it empty replacements for the callers: they are not
+ * used, because json_check() refuses --json.
  */
 #ifndef DMABUF_TEST_JSON_H
 #define DMABUF_TEST_JSON_H
@@ -30,10 +30,10 @@ extern cJSON json_nothing;
 #define cJSON_Delete(o) ((void)(o))
 #endif
 
-/* 0, or a status with the sentence when the tool cannot write JSON. */
+/* Returns 0, or a status after an error text if the tool cannot write JSON. */
 int json_check(void);
 
-/* Writes json to f, which is called `name` in a failure. */
+/* Writes json to f; `name` is f's name in an error text. */
 int json_write(const cJSON *json, FILE *f, const char *name);
 
 #endif /* DMABUF_TEST_JSON_H */

@@ -17,7 +17,7 @@ int json_write(const cJSON *json, FILE *f, const char *name)
 	return json_check();
 }
 
-/* It keeps what it has measured as JSON. */
+/* matrix keeps its measurements as JSON. */
 int matrix_main(int argc, char **argv)
 {
 	return fail(STATUS_SYSTEM, "matrix: dmabuf-test was built without cJSON");

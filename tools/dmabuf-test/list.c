@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* dmabuf-test list: who makes dma-bufs here, who imports them, which cameras. */
+/* dmabuf-test list: the exporters, importers and cameras of this machine. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,25 +44,25 @@ static const struct cmdline usage = {
 /* The results, as tables and as JSON. */
 struct listing {
 	struct table exporters, importers, paths, modifiers, cameras;
-	cJSON *root, *json;		/* json: the list that grows */
+	cJSON *root, *json;		/* json: the current list */
 	cJSON *json_paths, *json_modifiers;	/* of the last importer */
 	struct sample *sample;
 };
 
-/* From a child that runs the drivers of a backend; the importer comes first. */
+/* A message of a child that runs the drivers of a backend; the importer is the first message. */
 struct message {
 	enum { IMPORTER, PATH, MODIFIER } kind;
 	struct dlbuf_device_info importer;
 	char what[32];		/* the path or the modifier */
 	int status;
-	char text[8192];	/* why a path does not work, or the formats */
+	char text[8192];	/* reason why a path does not work, or the formats */
 };
 
 /* A dma-buf to try the importers with. */
 struct sample {
 	struct dlbuf_udmabuf buf;
 	char exporter[64];	/* "": there is none */
-	int status;		/* of udmabuf, where it is not that */
+	int status;		/* status of udmabuf, if the exporter is another one */
 	char reason[512];
 };
 
@@ -78,8 +78,9 @@ static int sample_of(const struct dlbuf_exporter_info *info, void *data)
 }
 
 /*
- * Of udmabuf, whose memfd is known then: devices that only register host memory
- * want it. Where there is none, of the first exporter that works.
+ * Makes a dma-buf of udmabuf, whose memfd is then known: devices that only
+ * register host memory need it. Without udmabuf the first exporter that works
+ * makes the dma-buf.
  */
 static void sample_open(struct sample *s)
 {
@@ -155,7 +156,7 @@ static int add_exporter(const struct dlbuf_exporter_info *info, void *data)
 
 /* ---------------------------------------------------------------- importers, in a child */
 
-/* Of one device: what is sent about it. */
+/* State for the messages about one device. */
 struct prober {
 	int fd;
 	struct message *m;
@@ -183,7 +184,7 @@ static int send_path(const struct dlbuf_path_info *info, void *data)
 	return 0;
 }
 
-/* "-" is no path: that none could be tried. */
+/* "-" is no path: no path could be tried. */
 static void send_paths(struct dlbuf_device *dev, struct prober *p,
 		       const struct sample *sample)
 {
@@ -248,7 +249,7 @@ static void send_modifiers(struct dlbuf_device *dev, struct prober *p)
 	}
 }
 
-/* Opened: only then is it known how it keeps order. NULL: info says why. */
+/* Opens the device, because only an open device knows how it waits. NULL: info has the reason. */
 static struct dlbuf_device *open_importer(struct dlbuf_device_info *info)
 {
 	struct dlbuf_device *dev = NULL;
@@ -337,7 +338,7 @@ static void add_importer(const struct dlbuf_device_info *from,
 		table_cell(&list->importers, "%s%s%s%s%s", info.description,
 			   info.driver[0] ? ", " : "", info.driver,
 			   info.reason[0] ? "; " : "", info.reason);
-	/* LINEAR is every device's, for all formats, and no line of the JSON. */
+	/* Every device has LINEAR for all formats, so it has no line in the JSON. */
 	if (!info.status)
 		add_row(&list->modifiers, info.name, "LINEAR", "all");
 }
@@ -377,7 +378,7 @@ static void add_message(struct message *m, struct listing *list)
 		put_modifier(m, list);
 }
 
-/* What crashes or hangs is the reason of one more line. */
+/* If a driver crashes or hangs, one more line has this reason. */
 static void add_ended(const char *backend, const char *why, struct listing *list)
 {
 	struct dlbuf_device_info info = { .status = -EIO };
@@ -462,7 +463,7 @@ static void add_camera(const struct camera *cam, struct listing *list)
 	add_row(&list->cameras, cam->node, name, formats);
 }
 
-/* What is no camera is listed too, with the sentence that says why. */
+/* A node that is no camera is listed too, with the reason. */
 static void probe_camera(const char *node, void *data)
 {
 	DLBUF_OPTS(dlbuf_camera_opts, opts, .flags = DLBUF_CAMERA_PROBE);

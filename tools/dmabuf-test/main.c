@@ -61,7 +61,7 @@ static int print_usage(void)
 	       STATUS_SYSTEM : 0;
 }
 
-/* No command: names them all. */
+/* Without a command: prints all of them. */
 static int fail_command(void)
 {
 	char names[256] = "";
@@ -206,7 +206,7 @@ uint64_t now_ns(void)
 	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
 }
 
-/* Of SIGPIPE, when the program began. */
+/* The action of SIGPIPE when the program began. */
 static struct sigaction pipe_action;
 
 static void on_signal(int sig)
@@ -218,8 +218,8 @@ static void on_signal(int sig)
 static void catch_signals(void)
 {
 	/*
-	 * No SA_RESTART: poll() has to return. Once only: a second signal
-	 * ends a process that does not get on.
+	 * No SA_RESTART: poll() must return. The handler is for one signal: a
+	 * second signal ends a process that is stuck.
 	 */
 	struct sigaction sa = { .sa_handler = on_signal,
 				.sa_flags = SA_RESETHAND };
@@ -228,16 +228,17 @@ static void catch_signals(void)
 	sigaction(SIGTERM, &sa, NULL);
 	sigaction(SIGHUP, &sa, NULL);
 	/*
-	 * A write to a pipe that nobody reads fails instead, so that files in
-	 * the making are removed and buffers given back.
+	 * A write to a pipe without a reader fails instead, so that unfinished
+	 * files are removed and buffers are returned.
 	 */
 	sa.sa_handler = SIG_IGN;
 	sigaction(SIGPIPE, &sa, &pipe_action);
 }
 
 /*
- * Whether standard output is a pipe whose reader has gone, `| head` for
- * instance. Not by errno, which is that of the last write only.
+ * Whether standard output is a pipe whose reader has ended, `| head` for
+ * instance. errno does not show this, because it is only that of the last
+ * write.
  */
 static bool nobody_reads(void)
 {
@@ -247,7 +248,7 @@ static bool nobody_reads(void)
 	       p.revents & POLLERR;
 }
 
-/* A report that did not arrive, to a full disk for instance, is none. */
+/* A report that could not be written, on a full disk for instance, is a failure. */
 static int finish(int status)
 {
 	int err;
@@ -257,7 +258,7 @@ static int finish(int status)
 		return status;
 	err = errno;
 	if (nobody_reads()) {
-		/* The end that everybody expects. What is wrong stays so. */
+		/* Ends as other programs do. A wrong result stays wrong. */
 		if (status != STATUS_MISMATCH) {
 			sigaction(SIGPIPE, &pipe_action, NULL);
 			raise(SIGPIPE);

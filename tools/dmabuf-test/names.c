@@ -80,7 +80,7 @@ struct search {
 	int best;
 };
 
-/* What matches better than what was there before is taken. */
+/* Keeps the format that matches best. */
 static void offer(struct search *s, const struct dlbuf_format_info *info,
 		  uint32_t code, int match)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Formats as people write them: names and codes, of DRM's and of V4L2's. */
+/* Formats as people write them: names and codes of DRM and V4L2. */
 #ifndef DMABUF_TEST_NAMES_H
 #define DMABUF_TEST_NAMES_H
 
@@ -9,9 +9,9 @@
 #include <dlbuf/format.h>
 
 /*
- * How well a name means a format; 0: not at all. A code as it is written
- * means more than a name, since codes differ in nothing but case (pgAA, pGAA),
- * and a name more than a code that is right but for its case.
+ * How well a name means a format; 0: not at all. An exact code is better than a
+ * name, because some codes differ only in case (pgAA, pGAA), and a name is
+ * better than a code in another case.
  */
 enum name_match {
 	NAME_NOT = 0,
@@ -22,12 +22,12 @@ enum name_match {
 enum name_match name_match(const struct dlbuf_format_info *info,
 			   const char *name);
 
-/* What one calls it: DRM's name, else V4L2's. */
+/* The usual name: DRM's, otherwise V4L2's. */
 const char *format_title(const struct dlbuf_format_info *info);
 
 /*
  * The format that a camera's user means, and the V4L2 code to ask the camera
- * for: V4L2's codes and names come before DRM's. False: V4L2 has no such.
+ * for: V4L2's codes and names have priority over DRM's. False: V4L2 has no such format.
  */
 bool camera_format_named(const char *name, struct dlbuf_format_info *info,
 			 uint32_t *code);
@@ -37,7 +37,7 @@ struct camera_code {
 	char s[8];
 } camera_code(uint32_t code);
 
-/* Both, where they differ: "NV12", "YUV420 (YU12)". For people, not for JSON. */
+/* The name, and the code if it differs: "NV12", "YUV420 (YU12)". For people, not for JSON. */
 struct format_text {
 	char s[64];
 } format_text(const struct dlbuf_format_info *info, uint32_t code);

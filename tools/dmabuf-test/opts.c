@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The command line of a command: parser and help text, of its table. */
+/* The command line of a command: parser and help text, made from its table. */
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,7 +89,7 @@ static int set_json(struct json_to *to, const char *value)
 	to->path = value;
 	if (status || !value || (!stat(value, &st) && !S_ISREG(st.st_mode)))
 		return status;
-	/* A path that cannot be written is known at once. */
+	/* Reports a path that cannot be written at once. */
 	status = outfile_open(&out, value);
 	outfile_abort(&out);
 	return status;
@@ -100,7 +100,9 @@ static int set(const struct opt *o, void *command)
 	void *to = (char *)command + o->to;
 	char name[32];
 
-	/* Of a variable that is not set; the others say what they want instead. */
+	/*
+	 * Empty, as from a variable that is not set. Other kinds report the value that they need.
+	 */
 	if ((o->kind == OPT_TEXT || o->kind == OPT_LIST || o->kind == OPT_JSON_TO) && optarg && !*optarg)
 		return fail(STATUS_USAGE, "--%s: the value is empty", o->name);
 	switch (o->kind) {

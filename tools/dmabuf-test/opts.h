@@ -2,7 +2,7 @@
 /*
  * The command line of a command: one table, of which the parser, the help text and
  * the completions are made. An option that several commands have is a macro here, so
- * that it is spelt and explained the same in all of them.
+ * that its name and its help text are the same in all of them.
  */
 #ifndef DMABUF_TEST_OPTS_H
 #define DMABUF_TEST_OPTS_H
@@ -39,7 +39,7 @@ struct cmdline {
 	const char *name;
 	/* Arguments in the usage, "[CASE]..."; NULL: the command takes none. */
 	const char *operands;
-	/* Text before the options, and behind them: notes and the exit status. */
+	/* Text before the options, and after them: notes and the exit status. */
 	const char *about, *end;
 	const struct opt *opts;	/* ends with { 0 }; -v and -h are added */
 };
@@ -71,15 +71,16 @@ extern bool verbose;
 
 /*
  * Parses argv into `command`, the struct that the offsets are of. 0: optind is that of
- * the first operand. Else a status to return: STATUS_DONE when the help was printed.
+ * the first operand. Otherwise a status to return: STATUS_DONE when the help was
+ * printed.
  */
 int opts_parse(const struct cmdline *line, void *command, int argc,
 	       char **argv);
 
-/* JSON goes to standard output, so no text does. */
+/* Whether JSON is written to standard output, so that no text is. */
 bool json_alone(const struct json_to *to);
 
-/* Writes root to where it is wanted, a file as a whole or not at all. */
+/* Writes root to its destination, a file completely or not at all. */
 int json_put(const struct json_to *to, const cJSON *root);
 
 /*

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What goes out: tables, progress, JSON, files that are whole or not there. */
+/* Output: tables, progress, JSON, files that are complete or absent. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -202,7 +202,7 @@ static int open_failed(struct outfile *out, const char *path)
 	return fail(STATUS_SYSTEM, "%s cannot be written: %s", path, why);
 }
 
-/* A device, or a FIFO: whose reader is not waited for, and read at its pace. */
+/* A device, or a FIFO: this does not wait for a reader, but writes at the reader's speed. */
 static int open_special(struct outfile *out, const char *path)
 {
 	int fd = open(out->path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -224,7 +224,7 @@ static int open_nameless(const struct outfile *out)
 	char *dir;
 	int fd;
 
-	/* By which it gets its name. */
+	/* The path by which linkat() gives the file its name. */
 	if (access("/proc/self/fd", X_OK))
 		return -1;
 	dir = slash == out->path ? strdup("/") : slash ?
@@ -259,7 +259,7 @@ int outfile_open(struct outfile *out, const char *path)
 	int fd;
 
 	*out = (struct outfile){ 0 };
-	/* A link stays one: what it leads to is replaced. */
+	/* A symbolic link stays: its target is replaced. */
 	out->path = realpath(path, NULL);
 	if (!out->path)
 		out->path = strdup(path);

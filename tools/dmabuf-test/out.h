@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What goes out: tables, progress, JSON, files that are whole or not there. */
+/* Output: tables, progress, JSON, files that are complete or absent. */
 #ifndef DMABUF_TEST_OUT_H
 #define DMABUF_TEST_OUT_H
 
@@ -13,7 +13,7 @@
 
 void out_init(void);
 
-/* Escape sequences where standard output is a terminal, else "". */
+/* Escape sequences if standard output is a terminal, otherwise "". */
 enum style { STYLE_OFF, STYLE_BOLD, STYLE_DIM, STYLE_GOOD, STYLE_BAD };
 const char *style(enum style s);
 
@@ -33,7 +33,7 @@ struct table {
 
 __attribute__((format(printf, 2, 3)))
 void table_cell(struct table *table, const char *fmt, ...);
-/* Of the cell that was added last. */
+/* Sets the colour of the cell that was added last. */
 void table_style(struct table *table, enum style s);
 /* Prints and frees the cells. */
 void table_print(struct table *table);
@@ -51,22 +51,22 @@ void put_dims(char *s, size_t size, const int64_t *dims, int n);
 /* Makes a driver's string safe to print: ASCII without control characters. */
 void make_printable(char *s);
 
-/* A reason without the "NAME: " at its beginning, for beside the name. */
+/* A reason without the "NAME: " at its beginning, to print beside the name. */
 const char *reason_of(const char *name, const char *reason);
 
 /*
- * One line that is drawn over and over, on a terminal only: how far a count is, and
- * soon how long the rest takes.
+ * One line that is redrawn, only on a terminal: the progress of a count, and later
+ * the time that the rest will take.
  */
 void progress(const char *what, uint64_t done, uint64_t total);
 void progress_clear(void);
 
 /*
- * A file that appears whole, under its name and with the mode of the file that it
- * replaces, or not at all: it has no name until then, and a killed process leaves nothing.
- * Where the file system cannot do that, it is written beside the name and renamed. What
- * exists and is no regular file (/dev/null, a pipe) is written to instead, since a rename
- * would replace it.
+ * A file that appears completely, under its name and with the mode of the file that it
+ * replaces, or not at all. It has no name until it is complete, so a killed process leaves
+ * nothing. If the file system cannot do this, the file is written beside the name and
+ * renamed. A path that is no regular file (/dev/null, a pipe) is written to, because a
+ * rename would replace it.
  */
 struct outfile {
 	FILE *f;
@@ -75,11 +75,11 @@ struct outfile {
 	bool nameless;
 };
 
-/* 0, or a status when the path cannot be written. path is borrowed. */
+/* Returns 0, or a status if the path cannot be written. path is borrowed. */
 int outfile_open(struct outfile *out, const char *path);
-/* All of it into the file, which stays open and unseen. */
+/* Writes all of the text into the file, which stays open and without a name. */
 int outfile_flush(struct outfile *out);
-/* Makes it visible, or removes it; either way out is finished. */
+/* Makes the file visible, or removes it; both end the use of `out`. */
 int outfile_commit(struct outfile *out);
 void outfile_abort(struct outfile *out);
 

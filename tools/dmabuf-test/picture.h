@@ -9,9 +9,10 @@
 #include "out.h"
 
 /*
- * Saves a frame as an 8-bit PNG, by the library's preparation. The tensors are all of it, on
- * the CPU, of the format's view PLANES, WORDS or ROWS, and stay the caller's. *undrawn becomes
- * NULL, or says why there is no picture, until the next call. out stays open, to be committed.
+ * Saves a frame as an 8-bit PNG, by the library's preparation. The tensors are the whole
+ * frame, on the CPU, of the format's view PLANES, WORDS or ROWS, and stay the caller's.
+ * *undrawn becomes NULL, or the reason why there is no picture, valid until the next call. out
+ * stays open, to be committed.
  */
 int picture_save(struct outfile *out, const struct dlbuf_frame *frame,
 		 const struct dlbuf_format_info *format,

@@ -12,7 +12,7 @@
 
 static void on_error(png_structp png, png_const_charp text)
 {
-	/* The sentence is png_write()'s. */
+	/* png_write() prints the error text. */
 	(void)text;
 	longjmp(png_jmpbuf(png), 1);
 }
@@ -23,8 +23,8 @@ static void on_warning(png_structp png, png_const_charp text)
 }
 
 /*
- * A function of its own: what changes between setjmp() and longjmp() is lost
- * unless volatile, and here nothing does.
+ * A separate function: variables that change between setjmp() and longjmp() are
+ * lost unless they are volatile, and none changes here.
  */
 static bool write_all(png_structp png, png_infop info, FILE *f, uint32_t width,
 		      uint32_t height, bool grey, png_row_fn row, void *data,
@@ -37,7 +37,7 @@ static bool write_all(png_structp png, png_infop info, FILE *f, uint32_t width,
 		     grey ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB,
 		     PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
 		     PNG_FILTER_TYPE_DEFAULT);
-	/* A test pattern does not repay a slow compression. */
+	/* For a test pattern a slow compression saves little. */
 	png_set_compression_level(png, 3);
 	png_set_filter(png, PNG_FILTER_TYPE_BASE, PNG_FILTER_NONE);
 	png_write_info(png, info);

@@ -98,7 +98,7 @@ static int send_opened(const struct dlbuf_device_info *from, void *data)
 	return send_info(&info, data);
 }
 
-/* A backend, all of it, or a device of this name. */
+/* All devices of a backend, or the device of this name. */
 static int survey(const char *name, bool backend, int limit_ms,
 		  dlbuf_device_fn fn, void *data)
 {

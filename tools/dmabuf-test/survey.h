@@ -23,8 +23,8 @@ void backend_each(const char *backend, dlbuf_device_fn fn, void *data);
 /*
  * Calls fn for each device of `names`, which are "all" or separated by commas, with the
  * status that opening it has in a child. If the drivers of a backend crash or hang, fn gets
- * the backend with -EIO; for a name that is a failure. A status of fn ends it. limit_ms: how
- * long a driver may be silent.
+ * the backend with -EIO; for a name that is a failure. If fn returns a status, the walk
+ * ends. limit_ms: how long a driver may be silent.
  */
 int survey_devices(const char *names, int limit_ms, dlbuf_device_fn fn, void *data);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the parts of dmabuf-test share. Functions return 0 or an exit status;
- * the leaf that knows the cause has then printed the one sentence about it,
- * with fail(), and callers pass the status on.
+ * Shared by the parts of dmabuf-test. Functions return 0 or an exit status. The
+ * function that knows the cause has then printed the error text with fail(),
+ * and its callers pass the status on.
  */
 #ifndef DMABUF_TEST_TOOL_H
 #define DMABUF_TEST_TOOL_H
@@ -21,8 +21,8 @@ enum status {
 	STATUS_SYSTEM = 3,	/* the camera, a device or a file failed */
 	STATUS_ABSENT = 4,	/* not on this machine; kselftest's SKIP */
 	/*
-	 * The library says why it does not take such a frame. Of a run of one
-	 * format that is a failure; see STATUS_SYSTEM.
+	 * The library refuses such a frame, with a reason. In a run of one
+	 * format this is a failure; see STATUS_SYSTEM.
 	 */
 	STATUS_REFUSED = 256,
 	STATUS_DONE = 257,	/* the help was printed; 0 to the shell */
@@ -32,10 +32,10 @@ enum status {
 __attribute__((format(printf, 2, 3)))
 int fail(int status, const char *fmt, ...);
 
-/* Sends the sentences into a buffer, the last one staying; NULL: out again. */
+/* Writes the error texts into a buffer, which keeps the last one; NULL: prints them again. */
 void fail_divert(char *buffer, size_t size);
 
-/* The library's own sentence; err is the negative errno that it returned. */
+/* Prints the library's error text; err is the negative errno that it returned. */
 int fail_dlbuf(int err);
 
 /* A number of low..high for option `name`. */
@@ -49,18 +49,18 @@ int parse_size(const char *name, const char *s, unsigned long most, unsigned lon
 /* The option that getopt_long() did not take; returns STATUS_USAGE. */
 int fail_option(int opt, const char *command, char **argv);
 
-/* DMA_BUF_IOCTL_SYNC of flags, DMA_BUF_SYNC_...; 0 or a status. */
+/* DMA_BUF_IOCTL_SYNC with flags, DMA_BUF_SYNC_...; returns 0 or a status. */
 int bracket(int fd, uint64_t flags);
 
 /* CLOCK_MONOTONIC. */
 uint64_t now_ns(void);
-/* Sorts the n durations; 0 of none. */
+/* Sorts the n durations and returns the median; 0 if n is 0. */
 uint64_t median_ns(uint64_t *ns, size_t n);
 
-/* Again after a signal; -1 with errno. */
+/* Repeats the call after a signal; -1 with errno. */
 int ioctl_again(int fd, unsigned long request, void *arg);
 
-/* Set by SIGINT, SIGTERM and SIGHUP, so that whatever is held is given back. */
+/* Set by SIGINT, SIGTERM and SIGHUP, so that buffers are returned before the end. */
 extern volatile bool interrupted;
 
 /* The subcommands. */

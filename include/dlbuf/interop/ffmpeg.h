@@ -97,7 +97,7 @@ static inline int dlbuf_ffmpeg_plane_(const AVDRMFrameDescriptor *desc,
 	return 0;
 }
 
-/* Several layers together are one picture of the software format. */
+/* Several layers together form one picture of the software format. */
 static inline int dlbuf_ffmpeg_layers_(const AVDRMFrameDescriptor *desc,
 				       enum AVPixelFormat sw_format,
 				       struct dlbuf_frame *f)
@@ -208,7 +208,7 @@ static inline enum dlbuf_field dlbuf_ffmpeg_field_(const AVFrame *av)
 			   DLBUF_FIELD_INTERLACED_BT;
 }
 
-/* Where a step to the right and one down go: a, b, c and d of FFmpeg's matrix. */
+/* Computes where a step to the right and a step down lead: a, b, c and d of FFmpeg's matrix. */
 static inline void dlbuf_ffmpeg_steps_(uint32_t orientation, int steps[4])
 {
 	/* Turns only: a flip exchanges left and right afterwards. */
@@ -257,28 +257,28 @@ static inline int dlbuf_ffmpeg_orientation_(const AVFrame *av, struct dlbuf_fram
  *
  * A descriptor with one layer has the format of the picture. A descriptor with
  * several layers has one image per plane, e.g. R8 and GR88, which could be NV12 or
- * NV21. Then the format is sw_format, or with AV_PIX_FMT_NONE that of
- * av->hw_frames_ctx. A frame that av_hwframe_map() made of a VA-API frame has
- * several layers and no hw_frames_ctx: pass the sw_format of the source.
+ * NV21. Then the format is sw_format, or if that is AV_PIX_FMT_NONE the format
+ * of av->hw_frames_ctx. A frame that av_hwframe_map() made of a VA-API frame
+ * has several layers and no hw_frames_ctx: pass the sw_format of the source.
  *
  * av is borrowed. *frame borrows its fds: keep av until the frame is imported.
  * *frame is written completely, on failure with zeroes. It has no lease: set one with
- * dlbuf_ffmpeg_lease(). The order is UNKNOWN: FFmpeg leaves it to each decoder, and
- * some return the frame before the hardware is done. An acquire always waits for
- * the fences of the dma-buf.
+ * dlbuf_ffmpeg_lease(). The order is UNKNOWN: FFmpeg leaves the order to each
+ * decoder, and some return the frame before the hardware is done. An acquire always
+ * waits for the fences of the dma-buf.
  *
  * Pure. Returns 0, or, with an error text in dlbuf_last_error(),
  * -EINVAL      not DRM_PRIME; no, or more than 4, layers, planes or objects; a
  *              plane in no object or before its start; a crop that leaves no
  *              pixels; layers that are not the planes of sw_format
  * -ERANGE      a plane begins after its object
- * -EOPNOTSUPP  objects with different modifiers; several layers and sw_format is
- *              unknown or has no format of DRM; a display matrix that is no turn by quarters
+ * -EOPNOTSUPP  objects with different modifiers; several layers and sw_format is unknown or
+ *              DRM has no such format; a display matrix that is no turn by quarters
  * dlbuf_import_frame() checks the format itself.
  *
  * Units: offsets and pitches of AVDRMFrameDescriptor are signed bytes. A negative
- * pitch is passed on; a negative offset is refused. A plane ends with its object. The
- * size of an object is 0 if the decoder does not know it.
+ * pitch is allowed; a negative offset is refused. A plane ends where its object ends.
+ * The size of an object is 0 if the decoder does not know the size.
  *
  * Specification: libavutil/hwcontext_drm.h, libavutil/frame.h; ITU-T H.273.
  */
@@ -353,12 +353,12 @@ static inline void dlbuf_ffmpeg_release_(void *av)
  * Makes a reference to av the lease of *frame. The decoder does not reuse the
  * buffer before the last tensor is deleted and the last access is complete.
  *
- * av is borrowed: you may unref or free it afterwards. The lease drops the
- * reference. If dlbuf_import_frame() fails it does not call the lease: call
- * dlbuf_frame_drop(frame). FFmpeg frees the buffer when its last
- * reference is dropped, on the thread that calls the lease; its own pools and
- * decoders allow any thread.
- * -EINVAL  av has no reference to its data (buf[0]), so that nobody could free it
+ * av is borrowed: you may unref or free it afterwards. The lease drops the new
+ * reference. If dlbuf_import_frame() fails, it does not call the lease: call
+ * dlbuf_frame_drop(frame). FFmpeg frees the buffer when its last reference is
+ * dropped, on the thread that calls the lease; FFmpeg's pools and decoders
+ * allow any thread.
+ * -EINVAL  av has no reference to its data (buf[0]), so a lease could not free it
  * On failure *frame is unchanged.
  */
 static inline int dlbuf_ffmpeg_lease(const AVFrame *av,
@@ -377,7 +377,7 @@ static inline int dlbuf_ffmpeg_lease(const AVFrame *av,
 	return 0;
 }
 
-/* AVERROR(errno) is -errno; FFmpeg's own codes are letters, far below. */
+/* AVERROR(errno) is -errno; FFmpeg's own codes are made of letters, and are far below. */
 static inline int dlbuf_ffmpeg_fail_(int err, const char *call, const char *what)
 {
 	char text[AV_ERROR_MAX_STRING_SIZE] = "";
@@ -458,7 +458,7 @@ static inline int dlbuf_ffmpeg_map(const AVFrame *av, uint32_t access,
 	return 0;
 }
 
-/* ---- the way back */
+/* ---- from a frame to an AVFrame */
 
 /* The AVFrame owns this: the descriptor and the release of the dlbuf_frame. */
 struct dlbuf_ffmpeg_held_ {
@@ -480,7 +480,7 @@ static inline void dlbuf_ffmpeg_unhold_(void *opaque, uint8_t *data)
 	av_free(held);
 }
 
-/* The object of plane i, which is new unless one before has the same fd. */
+/* The object of plane i; new, unless an earlier plane has the same fd. */
 static inline int dlbuf_ffmpeg_object_(const struct dlbuf_frame *f, uint32_t i,
 				       AVDRMFrameDescriptor *desc)
 {
@@ -568,10 +568,10 @@ static inline int dlbuf_ffmpeg_matrix_(const struct dlbuf_frame *f, AVFrame *av)
 }
 
 /*
- * Makes an AVFrame of AV_PIX_FMT_DRM_PRIME of a frame, with one layer of its format, its
- * crop, orientation, colour, field, and its time in nanoseconds if the clock is STREAM. Without
- * a copy, for encoders, filters and mappings that take DRM_PRIME. Most of them want a
- * hw_frames_ctx, which is yours to make once and to set:
+ * Makes an AVFrame of AV_PIX_FMT_DRM_PRIME of a frame, without a copy, for encoders, filters
+ * and mappings that take DRM_PRIME. It has one layer of the frame's format, the crop,
+ * orientation, colour, field, and the time in nanoseconds if the clock is STREAM. Most
+ * consumers need a hw_frames_ctx: make it once, and set it in each AVFrame:
  *
  *	av_hwdevice_ctx_create(&device, AV_HWDEVICE_TYPE_DRM, "/dev/dri/renderD128", NULL, 0);
  *	pool = av_hwframe_ctx_alloc(device);
@@ -583,18 +583,18 @@ static inline int dlbuf_ffmpeg_matrix_(const struct dlbuf_frame *f, AVFrame *av)
  *	av_hwframe_ctx_init(pool);
  *	av->hw_frames_ctx = av_buffer_ref(pool);
  *
- * The consumer has to honour crop_left and so on: av_frame_apply_cropping() cannot move the
- * beginning of a hardware frame. av_frame_is_writable() is false for a frame that is
- * READ_ONLY. An interlaced frame whose order is unknown has the bottom field first: FFmpeg
- * knows only two.
+ * The consumer must apply crop_left and the like itself: av_frame_apply_cropping() cannot
+ * move the beginning of a hardware frame. av_frame_is_writable() is false for a READ_ONLY
+ * frame. An interlaced frame of unknown order is marked as bottom field first: FFmpeg has
+ * no value for unknown.
  *
- * On success the frame is taken: its release is called when FFmpeg has dropped the last
- * reference to the data, on any thread, or a share of its lease is held until then, and
- * *frame becomes all zeroes. On failure it is yours. *av is new: av_frame_free(). The fds
- * are duplicated.
+ * On success the frame is taken, and *frame becomes all zeroes. When FFmpeg has dropped
+ * the last reference to the data, on any thread, the frame's release is called, or the
+ * AVFrame's share of the frame's lease is dropped. On failure the frame is yours. *av is
+ * new: av_frame_free(). The fds are duplicated.
  *
- * Blocks until the frame's fence has signalled, or the fences that its producer has added to
- * the dma-bufs, because FFmpeg knows no fences. Returns 0, or
+ * Blocks until the frame's fence, or the fences that its producer has added to the dma-bufs,
+ * have signalled: FFmpeg does not wait for fences. Returns 0, or
  * -EOPNOTSUPP  DRM has no code for the format; a single field, or fields one after the
  *              other
  * -EINVAL      a size beyond FFmpeg's numbers

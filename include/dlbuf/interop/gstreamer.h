@@ -20,16 +20,18 @@
  *		errx(1, "%s", dlbuf_last_error());
  *	}
  *
- * Tell the pipeline four things:
+ * The pipeline needs four things:
  *   - caps of dma-bufs, see dlbuf_gstreamer_device_caps(). With format=DMA_DRM an
- *     element never falls back to memory of the system; with plain caps v4l2src does,
- *     when its pool is low because you hold frames
- *   - that you read GstVideoMeta: dlbuf_gstreamer_announce(sink). Without it v4l2src
- *     copies each frame whose pitch is not GStreamer's own into memory of the system
- *   - max-buffers of an appsink, 1 for example: its queue has no limit, so it takes all of
- *     a camera's buffers while you work, and v4l2src copies into memory of the system
- *   - dlbuf_device_trim(dev, 0) when the caps have changed or the pipeline has stopped: a
- *     device keeps imports of the old buffers, and with them their memory, until then
+ *     element never falls back to system memory; with plain caps v4l2src does so when
+ *     its pool runs low because you hold frames
+ *   - an announcement that you read GstVideoMeta: dlbuf_gstreamer_announce(sink).
+ *     Without it v4l2src copies each frame whose pitch is not GStreamer's own into
+ *     system memory
+ *   - max-buffers of an appsink, 1 for example: by default its queue has no limit, so it
+ *     takes all of a camera's buffers while you work, and v4l2src copies into system
+ *     memory
+ *   - dlbuf_device_trim(dev, 0) when the caps have changed or the pipeline has stopped:
+ *     until then a device keeps its imports of the old buffers, and with them the memory
  *
  * The lease is a reference to the GstBuffer. The buffer returns to its pool, and
  * to the camera, when the last tensor is deleted and its work is complete.
@@ -61,10 +63,10 @@ struct dlbuf_gstreamer_format {
 	/* You may set it if you know it, see dlbuf_gstreamer_caps(). */
 	uint64_t modifier;
 	/*
-	 * Caps do not have it, a tag beside them does. Set it: dlbuf_gstreamer_orientation().
+	 * It is in a tag, not in caps: set it to dlbuf_gstreamer_orientation().
 	 */
 	enum dlbuf_orientation orientation;
-	int is_bayer;		/* each buffer says its own pitch */
+	int is_bayer;		/* each buffer has its own pitch */
 };
 
 static inline int dlbuf_gstreamer_bayer_caps_(const GstStructure *s,
@@ -82,7 +84,7 @@ static inline int dlbuf_gstreamer_bayer_caps_(const GstStructure *s,
 	    !gst_structure_get_int(s, "height", &height) || width <= 0 ||
 	    height <= 0)
 		return dlbuf_fail(-EINVAL, "the caps say no size");
-	/* A mosaic has rows like a grey picture, but with the pitch of the producer. */
+	/* A mosaic has rows like a grey picture, but with the producer's pitch. */
 	if (!gst_video_info_set_format(&f->info, strlen(name) > 4 ?
 				       GST_VIDEO_FORMAT_GRAY16_LE : GST_VIDEO_FORMAT_GRAY8,
 				       (guint)width, (guint)height))
@@ -96,7 +98,7 @@ static inline int dlbuf_gstreamer_bayer_caps_(const GstStructure *s,
 	return 0;
 }
 
-/* Caps that name memory, other than the system's, do not say how it is laid out. */
+/* Caps with another memory than the system's do not describe its layout. */
 static inline uint64_t dlbuf_gstreamer_modifier_(const GstCapsFeatures *features)
 {
 	guint i, n = features ? gst_caps_features_get_size(features) : 0;
@@ -117,8 +119,8 @@ static inline uint64_t dlbuf_gstreamer_modifier_(const GstCapsFeatures *features
  * The modifier depends on the caps:
  *   format=DMA_DRM (1.24)              the modifier in drm-format
  *   video/x-raw in system memory       LINEAR: gst_video_frame_map() shows linear
- *                                      rows, whatever memory holds them
- *   memory:DMABuf with another format  INVALID: before 1.24 caps do not say it.
+ *                                      rows of any memory
+ *   memory:DMABuf with another format  INVALID: before 1.24 caps have no modifier.
  *                                      dlbuf_import_frame() refuses INVALID. Set
  *                                      format->modifier to DLBUF_MOD_LINEAR if
  *                                      you know that the element, e.g. v4l2src,
@@ -167,7 +169,7 @@ static inline int dlbuf_gstreamer_caps(const GstCaps *caps,
 		f.code = drm.drm_fourcc;
 		f.code_space = DLBUF_CODE_DRM;
 		f.modifier = drm.drm_modifier;
-		/* The places of the planes, if the buffers have no GstVideoMeta. */
+		/* Offsets and pitches of the planes, if the buffers have no GstVideoMeta. */
 		if (f.modifier != DLBUF_MOD_LINEAR ||
 		    !gst_video_info_dma_drm_to_video_info(&drm, &f.info))
 			f.info = drm.vinfo;
@@ -249,12 +251,12 @@ dlbuf_gstreamer_add_(const struct dlbuf_device_format *f, void *data)
  * Makes caps of all frames that the device imports, for the sink pad or the caps of an
  * appsink: video/x-raw(memory:DMABuf) with format=DMA_DRM and each fourcc and modifier
  * (1.24), or before 1.24 with the linear formats; then video/x-raw with the linear
- * formats, for elements that give dma-bufs as system memory (v4l2src io-mode=dmabuf).
+ * formats, for elements that output dma-bufs as system memory (v4l2src io-mode=dmabuf).
  *
- * flags: DLBUF_DEVICE_FORMAT_... that are wanted; 0: all. With COPY the import needs
+ * flags selects DLBUF_DEVICE_FORMAT_...; 0 selects all. With COPY the import needs
  * DLBUF_IMPORT_MAY_COPY. *caps is new: gst_caps_unref(). Call gst_init() before. Calls the
  * driver. Returns 0, or the errors of dlbuf_device_formats(), or
- * -EOPNOTSUPP  the device imports none in the way that flags ask for
+ * -EOPNOTSUPP  the device imports no format in the way that flags selects
  *
  * Specification: GStreamer's "DMA buffers".
  */
@@ -364,7 +366,7 @@ dlbuf_gstreamer_field_(const GstVideoInfo *info, GstBuffer *buffer)
 		if (GST_VIDEO_INFO_FIELD_ORDER(info) ==
 		    GST_VIDEO_FIELD_ORDER_BOTTOM_FIELD_FIRST)
 			return DLBUF_FIELD_INTERLACED_BT;
-		/* The caps do not say it; each buffer may. */
+		/* The caps do not have the order; each buffer may have it. */
 		if (top)
 			return DLBUF_FIELD_INTERLACED_TB;
 		return is_interlaced ? DLBUF_FIELD_INTERLACED_BT :
@@ -374,7 +376,7 @@ dlbuf_gstreamer_field_(const GstVideoInfo *info, GstBuffer *buffer)
 	}
 }
 
-/* The plane's memory; its offset was that in the buffer. */
+/* Finds the plane's dma-buf. On entry plane->offset counts from the start of the GstBuffer. */
 static inline int dlbuf_gstreamer_plane_(GstBuffer *buffer, struct dlbuf_frame *frame,
 					 struct dlbuf_plane *plane)
 {
@@ -395,8 +397,9 @@ static inline int dlbuf_gstreamer_plane_(GstBuffer *buffer, struct dlbuf_frame *
 	plane->offset = mem->offset + skip;
 	plane->bytes = mem->size - skip;
 	/*
-	 * Also of memory that several buffers have, or that somebody reads at the moment. A lock
-	 * for writing alone would fail a reader behind a tee that maps it meanwhile.
+	 * READ_ONLY also if several buffers share the memory, or if an element reads it at the
+	 * moment. The lock is for both accesses: during a lock only for writing a reader behind
+	 * a tee could not map the memory.
 	 */
 	if (gst_memory_lock(mem, GST_LOCK_FLAG_READWRITE))
 		gst_memory_unlock(mem, GST_LOCK_FLAG_READWRITE);
@@ -406,9 +409,10 @@ static inline int dlbuf_gstreamer_plane_(GstBuffer *buffer, struct dlbuf_frame *
 }
 
 /*
- * The pitch of a mosaic without a GstVideoMeta: elements differ in it (v4l2src has the
- * driver's, others a multiple of 4), but all have whole rows and nothing after them. A
- * buffer of whole pages may look like that, but then the pitch is seldom a round one.
+ * Computes the pitch of a mosaic without a GstVideoMeta. Elements differ in the pitch:
+ * v4l2src uses the driver's, others a multiple of 4. But all have whole rows and
+ * nothing after them. A buffer of whole pages may also divide into whole rows, but
+ * then the pitch is seldom a round number.
  */
 static inline int dlbuf_gstreamer_bayer_pitch_(GstBuffer *buffer, const GstVideoInfo *info,
 					       int *pitch)
@@ -431,13 +435,13 @@ static inline int dlbuf_gstreamer_bayer_pitch_(GstBuffer *buffer, const GstVideo
 }
 
 /*
- * Answers an ALLOCATION query: GstVideoMeta and GstVideoCropMeta are read here, so the
- * element that fills the buffers may use any pitch and offset, and crop. For an element's
+ * Answers an ALLOCATION query: offers GstVideoMeta and GstVideoCropMeta, so the element
+ * that fills the buffers may use any pitch and offset, and crop. Call it in an element's
  * propose_allocation() or an appsink's callback of that name; otherwise see
  * dlbuf_gstreamer_announce().
  *
  * query is borrowed. Does not block. Returns 0, or
- * -EINVAL  query is another one
+ * -EINVAL  query is not an ALLOCATION query
  */
 static inline int dlbuf_gstreamer_allocation(GstQuery *query)
 {
@@ -480,7 +484,10 @@ static inline int dlbuf_gstreamer_announce(GstElement *sink)
 	return 0;
 }
 
-/* Whether tags say an orientation. GStreamer's words: a flip comes before the turn. */
+/*
+ * Reads the orientation of tags, if there is one. In GStreamer's names the flip is before the
+ * turn.
+ */
 static inline int dlbuf_gstreamer_tag_(const GstTagList *tags,
 				       enum dlbuf_orientation *orientation)
 {
@@ -512,9 +519,9 @@ static inline int dlbuf_gstreamer_tag_(const GstTagList *tags,
 }
 
 /*
- * Finds the tag image-orientation that has arrived at a sink, an appsink for example: that
- * of the stream, or else of the whole file. NONE: there is none. A tag that changes in the
- * middle of a stream may be that of a later sample.
+ * Finds the tag image-orientation that has arrived at a sink, an appsink for example: the
+ * stream's tag, otherwise the whole file's. NONE: there is no tag. If the tag changes in
+ * the middle of a stream, the result may already belong to a later sample.
  *
  * sink is borrowed. Does not block.
  */
@@ -544,8 +551,8 @@ static inline void dlbuf_gstreamer_release_(void *buffer)
 }
 
 /*
- * The places of a buffer's planes: `offset` is in the GstBuffer, and there is no fd. Also size,
- * format, crop and colour.
+ * Fills in offsets and pitches of a buffer's planes, size, format, crop and colour. `offset`
+ * counts from the start of the GstBuffer, and fds are not set.
  */
 static inline int dlbuf_gstreamer_places_(GstBuffer *buffer,
 					  const struct dlbuf_gstreamer_format *format,
@@ -561,7 +568,7 @@ static inline int dlbuf_gstreamer_places_(GstBuffer *buffer,
 	f->size = sizeof(*f);
 	if (!gst_buffer_get_size(buffer))
 		return dlbuf_fail(-ENODATA, "the GstBuffer is empty");
-	/* Without planes the meta is of a format that GStreamer does not know: ignore it. */
+	/* A meta without planes is of a format that GStreamer does not know: ignore it. */
 	if (meta && !meta->n_planes)
 		meta = NULL;
 	f->width = meta ? meta->width : (uint32_t)GST_VIDEO_INFO_WIDTH(info);
@@ -592,7 +599,7 @@ static inline int dlbuf_gstreamer_places_(GstBuffer *buffer,
 				     GST_VIDEO_INFO_PLANE_STRIDE(info, i);
 	}
 	if (crop) {
-		/* All zeroes are no crop in a frame. */
+		/* In a frame, a crop of all zeroes means no crop. */
 		if (!crop->width || !crop->height)
 			return dlbuf_fail(-EINVAL, "the GstVideoCropMeta of %ux%u at %u,%u has "
 					  "no pixels", crop->width, crop->height, crop->x,
@@ -609,15 +616,15 @@ static inline int dlbuf_gstreamer_places_(GstBuffer *buffer,
 
 /*
  * Describes a buffer as a frame. Where each value comes from:
- *   planes     GstVideoMeta, or the caps if the buffer has none; in as many
- *              dma-bufs as the buffer has memories. The offsets of GstVideoMeta
+ *   planes     GstVideoMeta, or the caps if the buffer has none; a dma-buf
+ *              for each memory of the buffer. The offsets of GstVideoMeta
  *              include its alignment
  *   crop       GstVideoCropMeta
  *   orientation  format->orientation
  *   colour     the caps, or GStreamer's defaults for the height
  *   timestamp  PTS, nanoseconds of the stream
  *   sequence   offset of the buffer
- *   order      IMPLICIT: a producer with fences adds them to the dma-buf
+ *   order      IMPLICIT: a producer that has fences adds them to the dma-buf
  *   height     with interlace-mode=alternate that of one field
  *
  * The lease is a reference to the buffer; release() drops it. If the frame is not
@@ -634,8 +641,8 @@ static inline int dlbuf_gstreamer_places_(GstBuffer *buffer,
  * -EBADF       a plane is in memory that is not a dma-buf
  * -ERANGE      a plane begins after the buffer
  * -EOPNOTSUPP  the planes' places are unknown: the buffer has no GstVideoMeta, and
- *              the format is not linear or not one of GStreamer, or it is Bayer and
- *              the size of the buffer is not that of so many rows with a usual pitch
+ *              the format is not linear or not one of GStreamer; or it is Bayer, and
+ *              the buffer's size does not match the rows with a usual pitch
  */
 static inline int dlbuf_gstreamer_frame(GstBuffer *buffer,
 					const struct dlbuf_gstreamer_format *format,
@@ -669,7 +676,7 @@ static inline int dlbuf_gstreamer_frame(GstBuffer *buffer,
 	return 0;
 }
 
-/* ---- the way back */
+/* ---- from a frame to a buffer */
 
 static inline GstVideoFormat dlbuf_gstreamer_format_of_(const struct dlbuf_frame *frame)
 {
@@ -721,16 +728,16 @@ static inline GstVideoChromaSite dlbuf_gstreamer_site_(uint8_t chroma_site)
 }
 
 /*
- * Makes the caps of frames as this one, for an appsrc: video/x-raw with its format, size
- * (that of the crop), colour and interlacing, and the rate fps_n/fps_d (0/1: none). With
- * is_drm they are video/x-raw(memory:DMABuf) with format=DMA_DRM and the frame's modifier
- * (1.24), for elements that import dma-bufs.
+ * Makes the caps of frames like this one, for an appsrc: video/x-raw with the frame's
+ * format, size (of the crop, if it has one), colour and interlacing, and the rate
+ * fps_n/fps_d (0/1: none). With is_drm the caps are video/x-raw(memory:DMABuf) with
+ * format=DMA_DRM and the frame's modifier (1.24), for elements that import dma-bufs.
  *
  * frame is borrowed, *caps is new: gst_caps_unref(). Does not block. Returns 0, or
  * -EOPNOTSUPP  GStreamer has no GstVideoFormat for it (Bayer, for example); a modifier
  *              other than LINEAR without is_drm; DMA_DRM before 1.24; a single field, or
  *              fields one after the other
- * -EINVAL      GStreamer refuses the size; a rate that is not a number
+ * -EINVAL      GStreamer refuses the size; the rate is not a number
  */
 static inline int dlbuf_gstreamer_frame_caps(const struct dlbuf_frame *frame, int fps_n,
 					     int fps_d, int is_drm, GstCaps **caps)
@@ -759,7 +766,10 @@ static inline int dlbuf_gstreamer_frame_caps(const struct dlbuf_frame *frame, in
 		return dlbuf_fail(-EINVAL, "GStreamer refuses pictures of %ux%u", width, height);
 	info.fps_n = fps_n;
 	info.fps_d = fps_d;
-	/* Caps leave out the colour that the frame does not know: GStreamer would guess. */
+	/*
+	 * Removes the colour that GStreamer has guessed: caps have only the colour that the frame
+	 * has.
+	 */
 	memset(&info.colorimetry, 0, sizeof(info.colorimetry));
 	info.chroma_site = GST_VIDEO_CHROMA_SITE_UNKNOWN;
 	if (c->primaries)
@@ -816,8 +826,9 @@ static inline void dlbuf_gstreamer_unhold_(gpointer data)
 }
 
 /*
- * How much of the dma-buf of plane i is in the picture. v4l2sink gives the size of the memory
- * as bytesused, and a driver refuses more than its sizeimage: a dma-buf has whole pages.
+ * Number of bytes of plane i's dma-buf that the picture uses. It is less than the dma-buf,
+ * which has whole pages: v4l2sink passes the size of the memory as bytesused, and a driver
+ * refuses more than its sizeimage.
  */
 static inline gsize dlbuf_gstreamer_bytes_(const struct dlbuf_frame *e, uint32_t i)
 {
@@ -840,7 +851,7 @@ static inline gsize dlbuf_gstreamer_bytes_(const struct dlbuf_frame *e, uint32_t
 	return (gsize)(used < all ? used : all);
 }
 
-/* Adds the dma-buf of plane i to the buffer; its place there is the buffer's size before. */
+/* Adds the dma-buf of plane i at the end of the buffer. */
 static inline int dlbuf_gstreamer_add_memory_(GstAllocator *allocator,
 					      const struct dlbuf_frame *e, uint32_t i,
 					      struct dlbuf_gstreamer_held_ *held,
@@ -863,11 +874,12 @@ static inline int dlbuf_gstreamer_add_memory_(GstAllocator *allocator,
 }
 
 /*
- * Makes a buffer of a frame, for an appsrc: its dma-bufs as GstMemory, a GstVideoMeta with
- * the places of the planes, the PTS if the clock is STREAM, the sequence as offset, and the
- * flags of interlaced and damaged frames. Without a copy. Of a frame with a crop it is the
- * picture inside, because most elements ignore GstVideoCropMeta. Memory of a frame that is
- * READ_ONLY has GST_MEMORY_FLAG_READONLY.
+ * Makes a buffer of a frame, for an appsrc, without a copy. The buffer has the frame's
+ * dma-bufs as GstMemory, a GstVideoMeta with the offsets and pitches of the planes, the PTS
+ * if the clock is STREAM, the sequence as offset, and the flags of interlaced and damaged
+ * frames. If the frame has a crop, the buffer has only the picture inside, because most
+ * elements ignore GstVideoCropMeta. The memory of a READ_ONLY frame has
+ * GST_MEMORY_FLAG_READONLY.
  *
  *	DLBUF_INFO(dlbuf_frame, frame);
  *	frame.code = DLBUF_FOURCC('N', 'V', '1', '2');
@@ -879,17 +891,18 @@ static inline int dlbuf_gstreamer_add_memory_(GstAllocator *allocator,
  *	gst_app_src_set_caps(src, caps);
  *	gst_app_src_push_buffer(src, buffer);
  *
- * On success the frame is taken: its release is called when GStreamer has freed the last
- * of the memories, on any thread, or a share of its lease is held until then, and *frame
- * becomes all zeroes. On failure it is yours. *buffer is new: gst_buffer_unref(). The fds
- * are duplicated.
+ * On success the frame is taken, and *frame becomes all zeroes. When GStreamer has freed
+ * the last of the memories, on any thread, the frame's release is called, or the buffer's
+ * share of the frame's lease is dropped. On failure the frame is yours. *buffer is new:
+ * gst_buffer_unref(). The fds are duplicated.
  *
- * Blocks until the frame's fence has signalled, or the fences that its producer has added to
- * the dma-bufs, because elements that map or import a dma-buf need not wait. Call gst_init()
+ * Blocks until the frame's fence, or the fences that its producer has added to the dma-bufs,
+ * have signalled: elements that map or import a dma-buf need not wait. Call gst_init()
  * before. Returns 0, or
  * -EOPNOTSUPP  GStreamer has no GstVideoFormat for it; a pitch beyond its numbers; a
- *              single field, or fields one after the other; an orientation, for which a
- *              GstBuffer has no place: send the tag image-orientation, and set it to 0
+ *              single field, or fields one after the other; an orientation, which a
+ *              GstBuffer cannot have: send the tag image-orientation, and set
+ *              orientation to 0
  * -EIO         the work on the frame failed
  * and the errors of dlbuf_frame_expand()
  */
@@ -951,7 +964,7 @@ static inline int dlbuf_gstreamer_buffer(struct dlbuf_frame *frame, GstBuffer **
 		GST_BUFFER_OFFSET(b) = e.sequence;
 	if (e.flags & DLBUF_FRAME_DAMAGED)
 		GST_BUFFER_FLAG_SET(b, GST_BUFFER_FLAG_CORRUPTED);
-	/* The flag alone means bottom first, so a frame of unknown order has none. */
+	/* INTERLACED without TFF means bottom first, so a frame of unknown order gets no flag. */
 	if (e.field == DLBUF_FIELD_INTERLACED_TB || e.field == DLBUF_FIELD_INTERLACED_BT)
 		GST_BUFFER_FLAG_SET(b, GST_VIDEO_BUFFER_FLAG_INTERLACED);
 	if (e.field == DLBUF_FIELD_INTERLACED_TB)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hexagon's users: dspqueue, QNN and LiteRT take a dma-buf as numbers, and no strides.
- * This adapter gives the numbers of a tensor, or refuses it with the reason. Header-only;
- * includes no header of theirs, because QNN's are proprietary. Not run on hardware, and not
- * run with QNN or LiteRT.
+ * Consumers of Hexagon tensors: dspqueue, QNN and LiteRT take a dma-buf as an fd, an offset
+ * and a size, without strides. This adapter computes these numbers for a tensor, or refuses
+ * it with the reason. Header-only; it includes no header of these libraries, because QNN's
+ * are proprietary. Not run on hardware, and not run with QNN or LiteRT.
  *
  *	struct dlbuf_hexagon_packed p;
  *	struct dspqueue_buffer b;
@@ -17,7 +17,7 @@
  * mapped (p.mapped). Acquire the tensor before dspqueue_write(), and release it in the
  * callback, when the answer has arrived.
  *
- * QNN. Take a tensor of any device: QNN maps the fd itself (QnnMem_register()).
+ * QNN. Use a tensor of any device: QNN maps the fd itself (QnnMem_register()).
  *
  *   backend	memType			fields
  *   HTP	QNN_MEM_TYPE_CUSTOM	QnnMemHtp_Descriptor_t of type
@@ -30,7 +30,8 @@
  * or in its notification.
  *
  * LiteRT. LiteRtCreateTensorBufferFromDmaBufBuffer() takes the address, the fd, the size
- * and the offset: p.address, p.fd, p.bytes, p.offset. On Linux LiteRT 2.3.0 refuses it.
+ * and the offset: p.address, p.fd, p.bytes, p.offset. On Linux LiteRT 2.3.0 refuses the
+ * call.
  */
 #ifndef DLBUF_INTEROP_HEXAGON_H
 #define DLBUF_INTEROP_HEXAGON_H
@@ -50,7 +51,7 @@ extern "C" {
 #define DLBUF_HEXAGON_MAX_DIMS 8
 
 struct dlbuf_hexagon_packed {
-	int fd;			/* peeked; on a Hexagon device that of its map */
+	int fd;			/* peeked; on a Hexagon device the fd of its map */
 	uint64_t offset;	/* of the first element, in the dma-buf */
 	uint64_t bytes;		/* of all elements, without gaps */
 	uint64_t whole;		/* of the dma-buf */

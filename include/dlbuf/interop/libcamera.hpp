@@ -19,13 +19,13 @@
  *		frame.orientation = dlbuf_libcamera_orientation(config->orientation);
  *		frame.release = dlbuf_libcamera_release;
  *		frame.release_data = lease;
- *		... to the thread that calls dlbuf_import_frame() ...
+ *		... pass it to the thread that calls dlbuf_import_frame() ...
  *	}
  *
- * After Camera::stop(), before the camera is configured or started again:
- * dlbuf_libcamera_disarm() of each lease, so that a tensor which is still held does not
- * queue an old request; and dlbuf_device_trim(dev, 0), because the device keeps its
- * imports of the old buffers, and their memory, until then.
+ * After Camera::stop(), before you configure or start the camera again, make two calls.
+ * dlbuf_libcamera_disarm() for each lease: then a tensor that is still held does not
+ * queue an old request. And dlbuf_device_trim(dev, 0): until then the device keeps its
+ * imports of the old buffers, and their memory.
  */
 #ifndef DLBUF_INTEROP_LIBCAMERA_HPP
 #define DLBUF_INTEROP_LIBCAMERA_HPP
@@ -102,10 +102,10 @@ inline struct dlbuf_colour dlbuf_libcamera_colour(const libcamera::ColorSpace &s
 }
 
 /*
- * How to turn the pictures of a camera that is mounted turned. stored is what
- * CameraConfiguration::orientation says after validate() or configure(): the pictures' own.
- * wanted is the orientation that the program has asked for before, so that a picture which
- * libcamera has turned as asked is left as it is.
+ * Computes how to turn the pictures of a camera that is mounted turned. stored is the
+ * orientation of the pictures: CameraConfiguration::orientation after validate() or
+ * configure(). wanted is the orientation that the program asked for before: a picture that
+ * libcamera has turned as asked is not turned again.
  *
  * Pure, cannot fail. Specification: libcamera/orientation.h, whose numbers are EXIF's.
  */
@@ -113,7 +113,7 @@ inline enum dlbuf_orientation
 dlbuf_libcamera_orientation(libcamera::Orientation stored,
 			    libcamera::Orientation wanted = libcamera::Orientation::Rotate0)
 {
-	/* To make a picture upright, by EXIF's number less 1. */
+	/* The turn that makes a picture upright, indexed by EXIF's number minus 1. */
 	static constexpr unsigned int upright[] = {
 		DLBUF_ORIENTATION_NONE, DLBUF_ORIENTATION_FLIP_X, DLBUF_ORIENTATION_TURN_180,
 		DLBUF_ORIENTATION_FLIP_Y, DLBUF_ORIENTATION_TRANSPOSE, DLBUF_ORIENTATION_TURN_90,
@@ -122,7 +122,7 @@ dlbuf_libcamera_orientation(libcamera::Orientation stored,
 	unsigned int first = upright[(static_cast<unsigned int>(stored) - 1) & 7];
 	unsigned int then = upright[(static_cast<unsigned int>(wanted) - 1) & 7];
 
-	/* The second one backwards: a flip is its own, turns are in the other direction. */
+	/* Inverts the second one: a flip is its own inverse, turns change their direction. */
 	if (!(then & 4))
 		then = (4 - then) & 3;
 	/* A flip before turns is the same flip after turns in the other direction. */
@@ -167,9 +167,9 @@ inline int dlbuf_libcamera_metadata_(const libcamera::FrameMetadata &metadata,
  *
  * config, buffer and metadata are borrowed. *frame borrows the fds of the
  * SharedFDs: keep the FrameBuffer until the frame is imported. *frame is written
- * completely, on failure with zeroes: set the lease afterwards,
- * dlbuf_libcamera_release() or your own, and the orientation, which is the camera's and not
- * the stream's: dlbuf_libcamera_orientation().
+ * completely, on failure with zeroes: set the lease afterwards, dlbuf_libcamera_release()
+ * or your own. Set the orientation, too: it belongs to the camera and not to the stream,
+ * see dlbuf_libcamera_orientation().
  *
  * With metadata the order is COMPLETE: libcamera completes a buffer when the
  * hardware is done with it. FrameBuffer::releaseFence() is not a fence of the
@@ -180,7 +180,7 @@ inline int dlbuf_libcamera_metadata_(const libcamera::FrameMetadata &metadata,
  * error text in dlbuf_last_error(),
  * -EINVAL      no planes, or more than a frame or the format has; an offset that
  *              was never set
- * -ENODATA     the capture was cancelled, so that nothing is in the buffer
+ * -ENODATA     the capture was cancelled, so the buffer has no picture
  * -EOPNOTSUPP  the stride gives another plane a pitch that is not a whole number
  * and the errors of dlbuf_format_find(). dlbuf_import_frame() checks the rest.
  *
@@ -254,12 +254,12 @@ inline int dlbuf_libcamera_frame(const libcamera::StreamConfiguration &config,
  */
 struct dlbuf_libcamera_lease {
 	libcamera::Camera *camera;	/* borrowed until dlbuf_libcamera_disarm() */
-	libcamera::Request *request;	/* borrowed too, with its buffers; nullptr then */
-	/* How many frames will be released. Set it before the first import. */
+	libcamera::Request *request;	/* borrowed too, with its buffers; nullptr after that */
+	/* Number of frames that will be released. Set it before the first import. */
 	std::atomic<uint32_t> frames;
 	/* Last result of Camera::queueRequest(): 0 or a negative errno. */
 	std::atomic<int> status;
-	std::mutex lock;		/* of camera and request, the adapter's */
+	std::mutex lock;		/* the adapter's, protects camera and request */
 };
 
 /*
@@ -270,7 +270,7 @@ struct dlbuf_libcamera_lease {
  * Does not block: the camera's own thread queues the request. May be called on any
  * thread: queueRequest() is documented as thread-safe, and a completed request
  * belongs to the application. If the camera was stopped, the request stays as it
- * is and status is -EACCES. reuse() resets the controls.
+ * is and status is -EACCES. Request::reuse() resets the controls.
  */
 inline void dlbuf_libcamera_release(void *lease)
 {
@@ -288,12 +288,12 @@ inline void dlbuf_libcamera_release(void *lease)
 }
 
 /*
- * Ends the lease's session: it will not queue its request again, and its status becomes
+ * Detaches the lease from its request: the lease does not queue it again, and its status becomes
  * -ECANCELED when it fires. Call it for each lease after Camera::stop(). Without it a
  * tensor that is held over stop(), configure() and start() would queue a request of the
- * old session into the new one. After it you may free the request, its buffers and the
- * camera; the lease itself must live until its frames are released. May be called on any
- * thread.
+ * old session into the new one. After this call you may free the request, its buffers
+ * and the camera; the lease itself must live until its frames are released. May be
+ * called on any thread.
  */
 inline void dlbuf_libcamera_disarm(struct dlbuf_libcamera_lease *lease)
 {

@@ -4,9 +4,9 @@
  * frames. Header-only. VPI's headers are not needed, and libnvvpi is not linked: it
  * is opened at run time. Old C libraries need -ldl.
  *
- * Not run on hardware: it was tested only with a double of libnvvpi that was written
- * from NVIDIA's documentation. DLPack's kDLVPI is something else, the buffer of a
- * Verilog simulator; memory of VPI is kDLCUDA, kDLCUDAHost, kDLCUDAManaged or kDLCPU.
+ * Not run on hardware: tested only with a double of libnvvpi that was written from
+ * NVIDIA's documentation. DLPack's kDLVPI is something else, the buffer of a Verilog
+ * simulator; memory of VPI is kDLCUDA, kDLCUDAHost, kDLCUDAManaged or kDLCPU.
  *
  *	struct dlbuf_nvvpi vpi;
  *	struct dlbuf_nvvpi_image in = { 0 };
@@ -28,14 +28,14 @@
  * Lifetime. VPI does not own wrapped memory. An image keeps a share of its tensors,
  * or the lease of its frame, until it is pointed at other memory or destroyed.
  *
- * Order. VPI waits for no fence of a dma-buf and makes none. Its work follows the
- * work that is in the CUDA stream already. NVIDIA's rule for the other direction:
- * nothing may be submitted to the CUDA stream until the VPI stream is finished. So
- * call dlbuf_nvvpi_stream_sync() before dlbuf_release(), before the image is pointed
- * at other memory, and before it is destroyed.
+ * Order. VPI does not wait for fences of a dma-buf, and makes none. Its work runs
+ * after the work that is in the CUDA stream already. NVIDIA's rule for the other
+ * direction: nothing may be submitted to the CUDA stream until the VPI stream is
+ * finished. So call dlbuf_nvvpi_stream_sync() before dlbuf_release(), before the
+ * image is pointed at other memory, and before it is destroyed.
  *
- * Threads. VPI's calls may be made on any thread; an image or a stream is used by one
- * thread at a time. Functions do not block unless their comment says so.
+ * Threads. Any thread may make VPI's calls; only one thread at a time may use an
+ * image or a stream. Functions do not block unless their comment says so.
  *
  * Specification: docs.nvidia.com/vpi, Image.h, CUDAInterop.h, Stream.h of VPI 2 to 4.
  */
@@ -197,7 +197,7 @@ static inline void dlbuf_nvvpi_unload(struct dlbuf_nvvpi *vpi)
 	memset(vpi, 0, sizeof(*vpi));
 }
 
-/* By the name of the status: VPI 4 has one more, so numbers may differ. */
+/* Maps by the name of the status: VPI 4 has one more status, so numbers may differ. */
 static inline int dlbuf_nvvpi_fail_(const struct dlbuf_nvvpi *vpi, int status,
 				    const char *call)
 {
@@ -228,7 +228,7 @@ static inline int dlbuf_nvvpi_fail_(const struct dlbuf_nvvpi *vpi, int status,
 			  status, *text ? ": " : "", text);
 }
 
-/* Describes one tensor as a plane, whose pixels VPI says have `bits` bits. */
+/* Describes one tensor as a plane. By VPI, its pixels have `bits` bits. */
 static inline int dlbuf_nvvpi_plane_(const DLTensor *t, uint32_t i, int bits,
 				     struct dlbuf_nvvpi_plane *plane)
 {
@@ -246,7 +246,7 @@ static inline int dlbuf_nvvpi_plane_(const DLTensor *t, uint32_t i, int bits,
 		return dlbuf_fail(-EINVAL, "a pixel of tensor %u has %u bits, "
 				  "of VPI's format %d", i,
 				  value * (uint32_t)channels, bits);
-	/* The stride of a dimension of one element means nothing. */
+	/* The stride of a dimension of one element has no meaning. */
 	if ((t->shape[1] > 1 && t->strides[1] != channels) ||
 	    (channels > 1 && t->strides[2] != 1))
 		return dlbuf_fail(-EOPNOTSUPP, "the pixels of a row of tensor "
@@ -270,7 +270,7 @@ static inline int dlbuf_nvvpi_plane_(const DLTensor *t, uint32_t i, int bits,
  *
  * format is a VPIImageFormat, which you choose: NV12 and NV12_ER have the same bytes.
  * The tensors are [H, W] or [H, W, C] in pixels of that format, one for each plane. So
- * YUYV, whose tensor has a row for two pixels, is refused. *type is the buffer type.
+ * YUYV is refused: its tensor has an entry for two pixels. *type is the buffer type.
  * -EINVAL      NULL; another number of planes or size of pixels than the format has;
  *              tensors of different devices
  * -EOPNOTSUPP  memory that is not of the CPU or CUDA; strides that VPI does not have
@@ -337,7 +337,7 @@ static inline void dlbuf_nvvpi_drop_(struct dlbuf_nvvpi_image *img)
 	img->release = NULL;
 }
 
-/* Makes the image, or points it at other memory. `next` is what to keep. */
+/* Makes the image, or points it at other memory. `next` has the owners of the memory to keep. */
 static inline int dlbuf_nvvpi_set_(const struct dlbuf_nvvpi *vpi,
 				   struct dlbuf_nvvpi_image *img,
 				   const void *data, uint64_t flags,
@@ -436,14 +436,14 @@ static inline int dlbuf_nvvpi_wrap(const struct dlbuf_nvvpi *vpi,
  * Wraps a frame by its fd, as VPI_IMAGE_BUFFER_NVBUFFER, or points img at it as
  * dlbuf_nvvpi_wrap() does. Jetson only. All planes of the frame have one fd.
  *
- * NVIDIA documents this for fds of NvBufSurface: VPI looks for the metadata of that
- * library by the fd, and takes size and format from there. A dma-buf of V4L2, a
- * dma-heap or udmabuf has none, so expect that VPI refuses it; the error text has
- * VPI's own words. NvBufSurfaceImport() makes such metadata.
+ * NVIDIA documents this for fds of NvBufSurface: by the fd, VPI looks for the
+ * metadata of that library, and takes size and format from it. A dma-buf of V4L2, a
+ * dma-heap or udmabuf has no such metadata, so expect that VPI refuses it; the
+ * error text has VPI's own words. NvBufSurfaceImport() makes such metadata.
  *
- * The frame is complete already (DLBUF_ORDER_COMPLETE), because VPI waits for no fence.
- * frame is borrowed. Its fd is passed as it is, not as a duplicate, so that its
- * metadata is found: keep it open until frame->release, the lease, which fires
+ * The frame must be complete already (DLBUF_ORDER_COMPLETE), because VPI does not wait
+ * for fences. frame is borrowed. VPI gets the fd itself and not a duplicate, so that it
+ * finds the metadata: keep the fd open until frame->release, the lease, which fires
  * when img is pointed at another frame or destroyed.
  * -EINVAL      not complete; frame->lease is set, use release; VPI refused the fd
  * -EBUSY       img is locked
@@ -482,9 +482,9 @@ static inline int dlbuf_nvvpi_wrap_frame(const struct dlbuf_nvvpi *vpi,
 }
 
 /*
- * vpiImageLock() and vpiImageUnlock(). VPI asks for a lock while anything but VPI uses
- * memory that it wraps. access is DLBUF_READ, DLBUF_WRITE or DLBUF_RW. May block: on a
- * discrete GPU VPI may copy. Locks nest.
+ * vpiImageLock() and vpiImageUnlock(). VPI requires a lock while anything but VPI uses
+ * memory that an image wraps. access is DLBUF_READ, DLBUF_WRITE or DLBUF_RW. May
+ * block: on a discrete GPU VPI may copy. Locks nest.
  * -EBUSY       a stream of VPI uses the image
  * -EINVAL      there is no image; bad access; not locked
  * -EOPNOTSUPP  this VPI has no vpiImageLock()

@@ -34,7 +34,7 @@
  * struct dlbuf_pipewire therefore queues the buffer on the loop's thread, or drops
  * it if the stream removed it.
  *
- * A stream has dma-bufs, and what a buffer says of its picture, only if it asks for them:
+ * A stream gets dma-bufs, and metadata of the picture, only if it asks for them:
  *
  *	static void on_param_changed(void *data, uint32_t id, const struct spa_pod *param)
  *	{
@@ -85,7 +85,7 @@
 extern "C" {
 #endif
 
-/* SPA's name of a format, which is GStreamer's: "NV12". NULL: SPA has no such format. */
+/* The name of a SPA format, which is GStreamer's name: "NV12". NULL: no such format. */
 static inline const char *dlbuf_pipewire_name_(uint32_t format)
 {
 	const struct spa_type_info *t;
@@ -102,9 +102,9 @@ struct dlbuf_pipewire_pods_ {
 	const struct spa_pod **params;
 	uint32_t n, room, flags;
 	struct spa_pod_frame object, choice;
-	uint32_t format;	/* whose modifiers come now, or UNKNOWN */
+	uint32_t format;	/* the format of the current param, or UNKNOWN */
 	int is_open;
-	uint32_t formats[128];	/* those with linear rows */
+	uint32_t formats[128];	/* the formats with linear rows */
 	uint32_t nformats;
 };
 
@@ -132,7 +132,7 @@ static inline int dlbuf_pipewire_end_(struct dlbuf_pipewire_pods_ *p)
 	return 0;
 }
 
-/* SPA's format of the same bytes; SPA_VIDEO_FORMAT_UNKNOWN: it has none. */
+/* SPA's format of the same bytes; SPA_VIDEO_FORMAT_UNKNOWN: SPA has none. */
 static inline uint32_t
 dlbuf_pipewire_format_(const struct dlbuf_device_format *f)
 {
@@ -184,18 +184,18 @@ static inline int dlbuf_pipewire_add_(const struct dlbuf_device_format *f,
 
 /*
  * Makes the EnumFormat params of all frames that the device imports, for
- * pw_stream_connect(): a param for each format, with a choice of its modifiers, of which
- * the producer fixes one; then one of all formats without a modifier, for producers of
- * linear rows. Add a size and a rate by a param filter if you need one.
+ * pw_stream_connect(): a param for each format with a choice of its modifiers, from
+ * which the producer selects one; then a param of all formats without a modifier, for
+ * producers of linear rows. Add a size and a rate by a param filter if you need one.
  *
- * flags: DLBUF_DEVICE_FORMAT_... that are wanted; 0: all. With COPY the import needs
+ * flags selects DLBUF_DEVICE_FORMAT_...; 0 selects all. With COPY the import needs
  * DLBUF_IMPORT_MAY_COPY. b is a builder with a buffer; 16 KiB are enough for most
  * drivers. params has room for *n (64 are enough), and points into the buffer. *n becomes
- * their number. On failure b and *n are as before. Calls the driver.
+ * the number of params. On failure b and *n are unchanged. Calls the driver.
  *
  * Returns 0, or the errors of dlbuf_device_formats(), or
  * -ENOSPC  the buffer or the array is too small
- * -EOPNOTSUPP  the device imports none in the way that flags ask for
+ * -EOPNOTSUPP  the device imports no format in the way that flags selects
  *
  * Specification: PipeWire's "DMA-BUF Sharing".
  */
@@ -233,7 +233,7 @@ static inline int dlbuf_pipewire_device_params(struct dlbuf_device *dev,
 		p.is_open = 1;
 		ret = dlbuf_pipewire_end_(&p);
 	}
-	/* Else the builder would keep the address of a frame in p. */
+	/* Otherwise the builder would keep the address of p's frame. */
 	if (ret)
 		spa_pod_builder_reset(b, &before);
 	else
@@ -244,7 +244,7 @@ static inline int dlbuf_pipewire_device_params(struct dlbuf_device *dev,
 static inline struct dlbuf_colour
 dlbuf_pipewire_colour_(const struct spa_video_info_raw *info)
 {
-	/* Code points of H.273 by SPA's numbers; 0: H.273 has none. */
+	/* Code points of H.273, indexed by SPA's numbers; 0: H.273 has none. */
 	static const uint8_t primaries[] = { 0, 1, 4, 5, 6, 7, 8, 9, 0 };
 	static const uint8_t transfers[] = { 0, 8, 0, 0, 4, 1, 7, 13, 5, 9, 10,
 					     15, 0 };
@@ -349,7 +349,7 @@ static inline int dlbuf_pipewire_chunk_(const struct spa_data *d, uint32_t i, ui
 	return 0;
 }
 
-/* The other planes of a format follow the one that there is. */
+/* Computes the other planes of a format, which follow the first one. */
 static inline int dlbuf_pipewire_derive_(const struct dlbuf_format_info *info,
 					 struct dlbuf_frame *f)
 {
@@ -413,7 +413,7 @@ static inline int dlbuf_pipewire_planes_(const struct spa_buffer *buffer,
 		return dlbuf_fail(-EINVAL, "the buffer has no data");
 	if (f->nplanes > 1 || info->nplanes == 1)
 		return 0;
-	/* Its size is that of all planes, so that it does not say the pitch of one. */
+	/* The chunk has the size of all planes, which does not determine the pitch of one. */
 	if (!chunk->stride)
 		f->planes[0].pitch = 0;
 	return dlbuf_pipewire_derive_(info, f);
@@ -453,8 +453,8 @@ static inline int dlbuf_pipewire_metas_(const struct spa_buffer *buffer,
 		f->crop.height = crop->region.size.height;
 	}
 	/*
-	 * SPA's number is of what was done to the picture: a flip, then turns to the left. The
-	 * same number of turns to the right, then the flip, undo it.
+	 * SPA's value describes how the picture was transformed: a flip, then turns to the
+	 * left. As many turns to the right, then the flip, undo this.
 	 */
 	if (transform) {
 		if (transform->transform > SPA_META_TRANSFORMATION_Flipped270)
@@ -469,26 +469,26 @@ static inline int dlbuf_pipewire_metas_(const struct spa_buffer *buffer,
  * Describes a buffer as a frame without a lease, for callers that queue the buffer
  * themselves.
  *
- * Planes: the dma-bufs in order, at mapoffset plus the offset of the chunk. If there
- * is one for a format of several planes, they follow one another in it. A chunk without
- * a stride has the rows of the picture in its size. A size of less than a row is ignored:
- * compositors do not know it, and fill in 1 or 9.
- * Modifier: the negotiated one. Without one it is LINEAR if the buffer says that
- * its dma-bufs can be mapped, otherwise INVALID, which dlbuf_import_frame()
- * refuses: set LINEAR if you know it. Clock: UNKNOWN, because producers do not
- * report it, although most use CLOCK_MONOTONIC. Crop and orientation: SPA_META_VideoCrop
- * and _VideoTransform, which are there if the stream has asked for them:
+ * Planes: the dma-bufs in order, at mapoffset plus the offset of the chunk. If a format
+ * of several planes has one dma-buf, the planes follow one another in it. If a chunk has
+ * no stride, the pitch is its size divided by the rows of the picture. A size of less
+ * than a row is ignored: compositors do not know the size, and fill in 1 or 9. Modifier:
+ * the negotiated one. Without one it is LINEAR if the buffer's dma-bufs are marked as
+ * mappable, otherwise INVALID, which dlbuf_import_frame() refuses: set LINEAR if you
+ * know that they are linear. Clock: UNKNOWN, because producers do not report it,
+ * although most use CLOCK_MONOTONIC. Crop and orientation: SPA_META_VideoCrop and
+ * _VideoTransform, if the stream has asked for them:
  * dlbuf_pipewire_buffer_params().
  *
  * Order: FENCE if the buffer has a SPA_META_SyncTimeline. Then frame->fence is the
- * fence of its acquire point; it is new, close it. You must signal the release
- * point when the use of the buffer is over. Otherwise the order is IMPLICIT, and
- * drm_fd, a DRM node with timelines, may be -1.
+ * fence of its acquire point; the fd is new, close it. You must signal the
+ * release point after your last use of the buffer. Otherwise the order is
+ * IMPLICIT, and drm_fd, a DRM node with timelines, may be -1.
  *
  * buffer and info are borrowed. *frame borrows the fds. It is written completely, on
  * failure with zeroes. Does not block. Returns 0, or
- * -ENODATA     the buffer has no picture: an empty chunk, as for a cursor that moves
- * -ERANGE      its bytes end before its last plane
+ * -ENODATA     the buffer has no picture: an empty chunk, as when only the cursor has moved
+ * -ERANGE      the buffer's bytes end before its last plane
  * -EINVAL      no planes, or more than a frame has; a crop that begins outside; a
  *              transform that SPA does not have; a modifier that is not
  *              fixed yet; a SyncTimeline without a drm_fd or without SPA_DATA_SyncObj
@@ -530,7 +530,7 @@ static inline int dlbuf_pipewire_describe(const struct spa_buffer *buffer,
 		return dlbuf_fail(-EINVAL, "the format's modifier is not fixed "
 				  "yet");
 	f.modifier = DLBUF_MOD_LINEAR;
-	/* That of tiled pictures has planes which only the driver can derive. */
+	/* Only the driver can compute the planes of a tiled picture. */
 	if (info->flags & SPA_VIDEO_FLAG_MODIFIER && info->modifier != DLBUF_MOD_LINEAR)
 		format.nplanes = 1;
 	ret = dlbuf_pipewire_planes_(buffer, &format, &f);
@@ -571,7 +571,7 @@ static inline int dlbuf_pipewire_describe(const struct spa_buffer *buffer,
 struct dlbuf_pipewire_lease_ {
 	struct dlbuf_pipewire_lease_ *next;
 	struct dlbuf_pipewire *pw;
-	struct pw_buffer *buffer;	/* NULL: the stream removed it */
+	struct pw_buffer *buffer;	/* NULL: the stream has removed it */
 	int fence;
 	uint32_t timeline;		/* release timeline to signal; or 0 */
 	uint64_t point;
@@ -582,7 +582,7 @@ struct dlbuf_pipewire {
 	pthread_mutex_t lock;
 	unsigned int refs;		/* one of the caller, one per lease */
 	int drm_fd;
-	struct pw_stream *stream;	/* NULL when closed, as loop and event */
+	struct pw_stream *stream;	/* NULL when closed, like loop and event */
 	struct pw_loop *loop;
 	struct spa_source *event;
 	struct dlbuf_pipewire_lease_ *out;	/* leases that tensors hold */
@@ -660,7 +660,7 @@ static inline void dlbuf_pipewire_release_(void *data)
  * Prepares a stream for leases. stream and loop are borrowed until
  * dlbuf_pipewire_close(). loop is the loop of the stream's events: the main loop or
  * the thread loop of its context. A stream with PW_STREAM_FLAG_RT_PROCESS must
- * dequeue there too. drm_fd is a DRM node with timelines, for explicit
+ * dequeue on that loop too. drm_fd is a DRM node with timelines, for explicit
  * synchronisation, or -1; it is duplicated. *pw is new. Call it on the loop's
  * thread, or with the lock of the thread loop, or before the loop runs.
  * -EBADF   drm_fd is not open
@@ -726,8 +726,8 @@ static inline void dlbuf_pipewire_buffers_(struct spa_pod_builder *b, uint32_t m
  * explicit synchronisation (_SyncTimeline), from producers that have them.
  *
  * pw is borrowed. b is a builder with a buffer; 1 KiB is enough. params has room for *n, at
- * least 6, and points into the buffer. *n becomes their number. On failure b and *n are as
- * before. Does not block. Returns 0, or
+ * least 6, and points into the buffer. *n becomes the number of params. On failure b and
+ * *n are unchanged. Does not block. Returns 0, or
  * -ENOSPC  the buffer or the array is too small
  */
 static inline int dlbuf_pipewire_buffer_params(const struct dlbuf_pipewire *pw,
@@ -749,7 +749,7 @@ static inline int dlbuf_pipewire_buffer_params(const struct dlbuf_pipewire *pw,
 	if (*n < want)
 		return dlbuf_fail(-ENOSPC, "the array has room for %u of %u params", *n, want);
 	spa_pod_builder_get_state(b, &before);
-	/* The first that the producer can do counts. */
+	/* The producer takes the first param that it supports. */
 	if (timelines)
 		dlbuf_pipewire_buffers_(b, SPA_META_SyncTimeline, &params[made++]);
 	dlbuf_pipewire_buffers_(b, 0, &params[made++]);
@@ -773,8 +773,8 @@ static inline int dlbuf_pipewire_buffer_params(const struct dlbuf_pipewire *pw,
 /*
  * Removes a buffer. Always call it from the stream's remove_buffer event. Leases of
  * the buffer that fire later queue nothing. Tensors keep the memory of the
- * dma-bufs, but the producer may overwrite it. Then call dlbuf_device_trim(dev, 0): the
- * device keeps its import of the buffer, and with it the memory, until then.
+ * dma-bufs, but the producer may overwrite it. Then call dlbuf_device_trim(dev, 0):
+ * until then the device keeps its import of the buffer, and with it the memory.
  */
 static inline void dlbuf_pipewire_remove_buffer(struct dlbuf_pipewire *pw,
 						const struct pw_buffer *buffer)
@@ -885,10 +885,11 @@ err:
 }
 
 /*
- * ---- the way back: a source
+ * ---- from a frame to a buffer: a source
  *
  * A stream with PW_DIRECTION_OUTPUT and PW_STREAM_FLAG_ALLOC_BUFFERS, whose buffers are
- * dma-bufs of the program, those of a pool for example. frames[] are what PipeWire has.
+ * dma-bufs of the program, of a pool for example. frames[] are the frames that PipeWire
+ * holds.
  *
  *	static void on_add_buffer(void *data, struct pw_buffer *b)
  *	{
@@ -919,8 +920,8 @@ err:
  */
 
 /*
- * dlbuf_frame_expand() of a frame for the blocks of a buffer. info: its format. The frame
- * stays the caller's, so nothing of its lease is kept.
+ * dlbuf_frame_expand() of a frame for the blocks of a buffer; *info becomes the frame's
+ * format. The frame stays the caller's, so this drops the share of its lease.
  */
 static inline int dlbuf_pipewire_expand_(const struct dlbuf_frame *frame,
 					 const struct spa_buffer *b, struct dlbuf_frame *e,
@@ -945,7 +946,7 @@ static inline int dlbuf_pipewire_expand_(const struct dlbuf_frame *frame,
 		const struct dlbuf_plane *p = &e->planes[i];
 		uint64_t rows = dlbuf_plane_rows_(e, info, i);
 
-		/* A chunk has numbers of 32 bits, and begins with the first of its bytes. */
+		/* A chunk has 32-bit numbers, and its offset is that of its lowest byte. */
 		if (p->pitch <= 0 || p->pitch > INT32_MAX || p->offset > UINT32_MAX ||
 		    (uint64_t)p->pitch * rows > UINT32_MAX - p->offset)
 			ret = dlbuf_fail(-EOPNOTSUPP, "no chunk has %llu rows with a pitch of "
@@ -956,10 +957,10 @@ static inline int dlbuf_pipewire_expand_(const struct dlbuf_frame *frame,
 }
 
 /*
- * Gives a buffer of an output stream its dma-bufs: those of a frame, of a pool for example.
- * Call it in the stream's add_buffer event. The stream was connected with
- * PW_STREAM_FLAG_ALLOC_BUFFERS, and its SPA_PARAM_Buffers has the dataType
- * 1 << SPA_DATA_DmaBuf and as many blocks as the format has planes, or 1.
+ * Gives a buffer of an output stream the dma-bufs of a frame, for example of a pool. Call
+ * it in the stream's add_buffer event. The stream was connected with
+ * PW_STREAM_FLAG_ALLOC_BUFFERS, and its SPA_PARAM_Buffers has the dataType 1 <<
+ * SPA_DATA_DmaBuf and as many blocks as the format has planes, or 1.
  *
  * frame is borrowed. The fds are borrowed until the remove_buffer event. Does not block.
  * Returns 0, or
@@ -979,7 +980,7 @@ static inline int dlbuf_pipewire_add_buffer(const struct dlbuf_frame *frame,
 
 	ret = dlbuf_pipewire_expand_(frame, b, &e, &info);
 	for (i = 0; !ret && i < b->n_datas; i++) {
-		/* The stream says by these bits what may be given. */
+		/* These bits are the data types that the stream accepts. */
 		if (!(b->datas[i].type & 1u << SPA_DATA_DmaBuf))
 			ret = dlbuf_fail(-EOPNOTSUPP, "the other side takes no dma-bufs, but data "
 					 "types 0x%x", b->datas[i].type);
@@ -1011,14 +1012,14 @@ static inline int dlbuf_pipewire_same_(int64_t a, int b)
 }
 
 /*
- * Describes a frame in the buffer that has its dma-bufs, for pw_stream_queue_buffer():
- * offset, size and stride of each chunk, the header's sequence and PTS, the crop and the
- * orientation. The format, size, modifier, colour and interlacing are what the stream has
- * negotiated. Keep the frame until pw_stream_dequeue_buffer() gives the buffer again, or the
- * remove_buffer event takes it, then dlbuf_frame_drop() it.
+ * Describes a frame in the buffer that has its dma-bufs, for pw_stream_queue_buffer(): fills
+ * in offset, size and stride of each chunk, the header's sequence and PTS, the crop and the
+ * orientation. The stream has negotiated format, size, modifier, colour and interlacing
+ * before. Keep the frame until pw_stream_dequeue_buffer() returns the buffer again or the
+ * remove_buffer event takes it. Then call dlbuf_frame_drop().
  *
- * frame and buffer are borrowed. Blocks until the frame's fence has signalled, or the fences
- * that its producer has added to the dma-bufs, because consumers without a SyncTimeline need
+ * frame and buffer are borrowed. Blocks until the frame's fence, or the fences that its
+ * producer has added to the dma-bufs, have signalled: consumers without a SyncTimeline need
  * not wait. Returns 0, or
  * -EINVAL      the buffer has other dma-bufs, or another number of blocks
  * -EOPNOTSUPP  as dlbuf_pipewire_add_buffer(); a crop, and the buffer has no

@@ -33,7 +33,10 @@ static inline uint32_t dlbuf_code_named_(const char *name, enum dlbuf_code_space
 	return info.drm_code ? info.drm_code : info.v4l2_code;
 }
 
-/* Whether that name means the format of a device. A code alone does not say which. */
+/*
+ * Whether the name means the format f. A code alone is not enough: DRM and V4L2 use the same
+ * codes for different formats.
+ */
 static inline int dlbuf_is_named_(const struct dlbuf_device_format *f, const char *name,
 				  enum dlbuf_code_space names)
 {
@@ -44,8 +47,9 @@ static inline int dlbuf_is_named_(const struct dlbuf_device_format *f, const cha
 }
 
 /*
- * The pitch of plane i where a producer says that of the first one only: in the ratio of
- * the bytes that the same pixels have. NV12's chroma has the same, I420's half, NV24's twice.
+ * Computes the pitch of plane i if a producer gives only the first plane's: the ratio is that
+ * of the bytes that the same pixels have in both planes. NV12's chroma has the same pitch,
+ * I420's half of it, NV24's twice.
  */
 static inline int dlbuf_plane_pitch_(const struct dlbuf_format_info *info, int64_t first,
 				     uint32_t i, int64_t *pitch)
@@ -61,7 +65,7 @@ static inline int dlbuf_plane_pitch_(const struct dlbuf_format_info *info, int64
 	return 0;
 }
 
-/* Waits. -EIO: the work ended with an error. */
+/* Waits for a fence. -EIO: the work ended with an error. */
 static inline int dlbuf_fence_complete_(int fence)
 {
 	int status = 1, ret = dlbuf_fence_wait(fence, 0);
@@ -102,7 +106,10 @@ static inline int dlbuf_frame_wait_(const struct dlbuf_frame *e)
 	return ret;
 }
 
-/* The rows of plane i, whose format is info; 1 of a plane that it does not have. */
+/*
+ * Number of rows of plane i, by the format `info`. If the format has no such plane, it counts as
+ * not subsampled.
+ */
 static inline uint64_t dlbuf_plane_rows_(const struct dlbuf_frame *f,
 					 const struct dlbuf_format_info *info, uint32_t i)
 {
@@ -120,7 +127,7 @@ static inline int dlbuf_frame_expand_(const struct dlbuf_frame *frame, uint32_t 
 	return dlbuf_frame_expand(frame, flags, e);
 }
 
-/* The consumer has the frame: *e keeps its release, and nobody can give it again. */
+/* Takes the frame for the consumer: moves its release to *e and clears it. */
 static inline void dlbuf_frame_take_(struct dlbuf_frame *frame, struct dlbuf_frame *e)
 {
 	if (frame->release) {
@@ -131,9 +138,10 @@ static inline void dlbuf_frame_take_(struct dlbuf_frame *frame, struct dlbuf_fra
 }
 
 /*
- * Whether the planes of a frame are where V4L2 expects those of one buffer: in one dma-buf,
- * each after the one before, with the pitches of dlbuf_plane_pitch_(). f is expanded, info
- * its format. Returns 0, or -EOPNOTSUPP with the plane that is not.
+ * Checks that the planes of a frame are laid out as V4L2 expects in one buffer: in one
+ * dma-buf, each directly after the one before, with the pitches of dlbuf_plane_pitch_(). f
+ * is expanded, info is its format. Returns 0, or -EOPNOTSUPP with the number of the first
+ * other plane in the error text.
  */
 static inline int dlbuf_planes_follow_(const struct dlbuf_frame *f,
 				       const struct dlbuf_format_info *info)

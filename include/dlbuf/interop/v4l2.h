@@ -19,7 +19,7 @@
  *	}
  *
  * V4L2 adds no fences to its dma-bufs. VIDIOC_DQBUF returns when the pixels are
- * complete; nothing else orders the capture. Do not queue the buffer before the
+ * complete; no fence orders the capture. Do not queue the buffer before the
  * lease fires.
  */
 #ifndef DLBUF_INTEROP_V4L2_H
@@ -142,9 +142,9 @@ static inline int dlbuf_v4l2_is_multi_(uint32_t type)
 /*
  * Translates the four colour values of V4L2. A value of _DEFAULT means the default
  * that V4L2 documents for the colorspace; luma alone (GREY) is not YCbCr, so its default
- * is the full range, as in the test driver vivid. A colorspace of _DEFAULT says nothing:
- * the result is then 0. The siting of chroma is 0, because V4L2 does not report
- * it.
+ * is the full range, as in the test driver vivid. If the colorspace is _DEFAULT, the
+ * colour is unknown and the result is 0. The siting of chroma is 0, because V4L2 does
+ * not report it.
  *
  * code is the V4L2 format. RGB and Bayer have no YCbCr encoding. For a format that
  * is neither strided RGB nor YUV (JPEG), only explicit values count.
@@ -237,7 +237,7 @@ static inline int dlbuf_v4l2_buffer_(const struct v4l2_format *fmt,
 				  ", it is the last one" : "");
 	frame->timestamp_ns = (int64_t)buf->timestamp.tv_sec * 1000000000 +
 			      (int64_t)buf->timestamp.tv_usec * 1000;
-	/* A copied timestamp is what the application gave the codec. */
+	/* A copied timestamp is the one that the application gave the codec. */
 	frame->clock = (buf->flags & V4L2_BUF_FLAG_TIMESTAMP_MASK) ==
 		       V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC ?
 		       DLBUF_CLOCK_MONOTONIC : DLBUF_CLOCK_UNKNOWN;
@@ -269,13 +269,14 @@ static inline int dlbuf_v4l2_buffer_(const struct v4l2_format *fmt,
  * A plane has the bytes that the driver has filled, or without buf those of an image. A
  * buffer with V4L2_BUF_FLAG_ERROR is DAMAGED, and its planes have all bytes of the buffer.
  *
- * Before the buffers are freed (VIDIOC_REQBUFS, a change of the format, a source-change
- * event): dlbuf_device_trim(dev, 0), or the device keeps its imports, and their memory.
+ * Call dlbuf_device_trim(dev, 0) before the buffers are freed (VIDIOC_REQBUFS, a change
+ * of the format, a source-change event). Otherwise the device keeps its imports and
+ * their memory.
  *
  * Pure. Returns 0, or
  * -EINVAL  fmt is not of a video capture or output queue, or has no or more
  *          memory planes than a frame; buf has another type or fewer planes
- * -ENODATA nothing is in buf: the last buffer of a decoder, or one without a picture
+ * -ENODATA buf has no picture, as the last buffer of a decoder
  * dlbuf_import_frame() checks the format itself.
  *
  * Units: the timestamps of V4L2 are microseconds. The clock is CLOCK_MONOTONIC if
@@ -362,14 +363,15 @@ static inline int dlbuf_v4l2_crop(const struct v4l2_rect *rect,
 #endif
 
 /*
- * How to turn the pictures of a camera whose sensor is mounted turned, by the values of its
- * controls (VIDIOC_G_CTRL; 0 for one that it does not have): V4L2_CID_CAMERA_SENSOR_ROTATION,
- * and HFLIP and VFLIP, because the sensor flips before the picture is turned. A mirrored
- * picture stays mirrored; the half turn of two flips is taken off. Without a rotation the
- * flips are the program's wish: NONE.
+ * Computes how to turn the pictures of a camera whose sensor is mounted turned. The arguments
+ * are the values of its controls (VIDIOC_G_CTRL; 0 for a control that it does not have):
+ * V4L2_CID_CAMERA_SENSOR_ROTATION, and HFLIP and VFLIP, because the sensor flips before the
+ * picture is turned. A mirrored picture stays mirrored; both flips together are a half turn,
+ * which is subtracted. Without a rotation the program has set the flips on purpose, and the
+ * result is NONE.
  *
- * Pure, cannot fail. Units: rotation is in degrees counter-clockwise; one that is no quarter
- * is none.
+ * Pure, cannot fail. Units: rotation is in degrees counter-clockwise; a value that is no
+ * multiple of 90 means none.
  *
  * Specification: "Camera Control Reference" and "Writing camera sensor drivers" of the V4L2
  * documentation.
@@ -412,7 +414,7 @@ static inline int dlbuf_v4l2_memory_(const struct v4l2_format *fmt,
 	if (f->planes[i].pitch != (int64_t)line)
 		return dlbuf_fail(-EINVAL, "plane %u has a pitch of %lld, the queue's format of "
 				  "%u", i, (long long)f->planes[i].pitch, line);
-	/* Before the picture only a multi-planar buffer may have bytes. */
+	/* Only a multi-planar buffer may have bytes before the picture. */
 	if (offset && !multi)
 		return dlbuf_fail(-EOPNOTSUPP, "plane %u begins at byte %llu: a single-planar "
 				  "buffer has the picture at its start", i,
@@ -436,7 +438,7 @@ static inline int dlbuf_v4l2_memory_(const struct v4l2_format *fmt,
 }
 
 /*
- * Fills in a buffer that puts out a frame, for VIDIOC_QBUF with V4L2_MEMORY_DMABUF on the
+ * Fills in a buffer that outputs a frame, for VIDIOC_QBUF with V4L2_MEMORY_DMABUF on the
  * OUTPUT queue of a display, an encoder or another memory-to-memory device. fmt is the
  * queue's format (VIDIOC_G_FMT): the frame must have its format, size and pitches.
  *
@@ -450,19 +452,19 @@ static inline int dlbuf_v4l2_memory_(const struct v4l2_format *fmt,
  *	... VIDIOC_DQBUF gives the index back: dlbuf_frame_drop(&frames[buf.index]) ...
  *
  * Set buf->index before, and for a multi-planar queue m.planes and length, the number of
- * its elements. The timestamp is the frame's, and the field, or the queue's if the frame
- * does not say it.
+ * its elements. The buffer gets the frame's timestamp and field, or the queue's field if
+ * the frame's is unknown.
  *
- * V4L2 knows no fences, so the call blocks until the frame's fence has signalled, or the
- * fences that its producer has added to the dma-bufs. fmt and frame are borrowed; buf
- * borrows the fds. The frame is yours until VIDIOC_DQBUF.
- * Returns 0, or one of these; then only buf->m.planes may have changed:
+ * V4L2 does not wait for fences. So the call blocks until the frame's fence, or the
+ * fences that its producer has added to the dma-bufs, have signalled. fmt and frame are
+ * borrowed; buf borrows the fds. The frame is yours until VIDIOC_DQBUF. Returns 0, or
+ * one of these; then only buf->m.planes may have changed:
  * -EINVAL      fmt is not of an output queue; the frame has another format, size or pitch;
  *              m.planes has too few elements
  * -EOPNOTSUPP  V4L2 cannot describe the planes: with one memory plane they must follow one
  *              another in one dma-buf, and in a single-planar buffer begin at its start. Or
- *              the frame has a crop, which is the queue's affair (VIDIOC_S_SELECTION), a
- *              modifier, or an orientation: turn the output, and set it to 0
+ *              the frame has a crop, which belongs to the queue (VIDIOC_S_SELECTION), a
+ *              modifier, or an orientation: turn the output, and set orientation to 0
  * -ERANGE      a dma-buf is smaller than the format's sizeimage
  * -EIO         the work on the frame failed
  * and the errors of dlbuf_frame_expand()
@@ -493,7 +495,7 @@ static inline int dlbuf_v4l2_output(const struct v4l2_format *fmt,
 		ret = dlbuf_frame_expand_(frame, 0, &e);
 	if (ret)
 		return ret;
-	/* It is the caller's until VIDIOC_DQBUF. */
+	/* The frame is the caller's until VIDIOC_DQBUF. */
 	dlbuf_frame_drop(&e);
 	ret = dlbuf_format_find(e.code, e.modifier, e.code_space, &info);
 	if (ret)

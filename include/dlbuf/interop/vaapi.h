@@ -43,7 +43,7 @@ extern "C" {
  * Returns DRM's code of a VA fourcc whose planes may be exported as separate
  * layers. 0: DRM has no such format (planar RGB), or VA's header and the drivers
  * disagree about the order of the planes (IMC3). For a single layer the driver
- * reports the code.
+ * reports DRM's code itself.
  */
 static inline uint32_t dlbuf_vaapi_code_(uint32_t fourcc)
 {
@@ -138,17 +138,17 @@ static inline int dlbuf_vaapi_planes_(const VADRMPRIMESurfaceDescriptor *desc,
 /*
  * Describes an exported surface as a frame. With VA_EXPORT_SURFACE_COMPOSED_LAYERS
  * the one layer has the format. With VA_EXPORT_SURFACE_SEPARATE_LAYERS each layer
- * is an image of one plane, and VA's fourcc has the format of all together.
+ * is an image of one plane, and VA's fourcc is the format of all layers together.
  *
  * desc is borrowed. *frame borrows its fds: keep them open until the frame is
  * imported. *frame is written completely, on failure with zeroes; set the lease
  * afterwards. Colour, time, crop and field belong to the stream and not to the
- * surface: set what you know.
+ * surface: set those that you know.
  *
- * The order is UNKNOWN, because an export waits for nothing. If you call
- * vaSyncSurface() before anybody reads, set it to COMPLETE. Otherwise an acquire
- * waits for the fences that the driver has added to the dma-buf; VA-API does not
- * promise any.
+ * The order is UNKNOWN, because an export does not wait. If you call
+ * vaSyncSurface() before the frame is read, set the order to COMPLETE. Otherwise
+ * an acquire waits for the fences that the driver has added to the dma-buf;
+ * VA-API does not promise any.
  *
  * Pure. Returns 0, or, with an error text in dlbuf_last_error(),
  * -EINVAL      no, or more than 4, layers, planes or objects; a plane in no
@@ -277,10 +277,9 @@ static inline int dlbuf_vaapi_fail_(VAStatus status, const char *call)
  *
  * display is borrowed. The fds in *desc are new, see the top of this file; *frame
  * borrows them. On failure no fd is left open, *desc is unchanged, and *frame is zeroes.
- * access is DLBUF_READ, DLBUF_WRITE or DLBUF_RW: the access that the fds will
- * allow. Blocks until the surface is complete. The order is COMPLETE. VA-API
- * allows one call at a time per display, on any thread, unless the driver allows
- * more.
+ * access is DLBUF_READ, DLBUF_WRITE or DLBUF_RW: the access that the fds allow.
+ * Blocks until the surface is complete. The order is COMPLETE. VA-API allows one
+ * call at a time per display, on any thread, unless the driver allows more.
  * -EINVAL      also: no such display or surface, bad access
  * -EOPNOTSUPP  also: the driver cannot export dma-bufs
  * -EIO         the driver failed; the error text has its words

@@ -49,7 +49,7 @@ int cuda_load(struct cuda_api *cu)
 		return ret;
 	}
 	result = init_once(cu);
-	/* Without a device the driver has nothing that a child could miss. */
+	/* Without a device the driver has no threads that a child would need. */
 	if (result == CUABI_NO_DEVICE)
 		__atomic_store_n(&used, 0, __ATOMIC_RELAXED);
 	ret = cuda_check(cu, result, CUDA_FUNCTION(Init));
@@ -89,7 +89,7 @@ int cuda_check(const struct cuda_api *cu, cuda_result result, size_t function)
 
 	if (result == CUABI_SUCCESS)
 		return 0;
-	/* The toolkit's libcuda, which is only for linking, has no error names either. */
+	/* The toolkit's stub of libcuda, which is only for linking, also has no error names. */
 	if (cu->GetErrorName(result, &name) || !name)
 		name = result == CUABI_STUB_LIBRARY ?
 		       "CUDA_ERROR_STUB_LIBRARY" : "a CUresult";

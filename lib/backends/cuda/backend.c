@@ -41,7 +41,7 @@ int cuda_probe(struct queue_device *base, unsigned int n)
 
 	info->pitch_align = 256;
 	info->offset_align = 256;
-	/* Assumes that there is no bridge: only opening the device finds one. */
+	/* Assumes that there is no bridge, because only opening the device finds it. */
 	if (cu->StreamWaitValue32)
 		info->acquire = DLBUF_SYNC_FENCE;
 	ret = CUDA_CALL(cu, DeviceGet, &dev->handle, n);

@@ -43,7 +43,9 @@ int cuda_done(struct queue_device *dev, cuda_result result, size_t function);
 int cuda_count(struct queue_device *dev, unsigned int *n);
 int cuda_probe(struct queue_device *dev, unsigned int n);
 int cuda_start(struct queue_device *dev, uint32_t flags);
-/* Whether what is current is a green context, whose memory and events are the primary one's. */
+/*
+ * Whether the current context is a green one, whose memory and events are the primary context's.
+ */
 bool cuda_is_green(const struct cuda_api *cu);
 
 /* export.c */
@@ -56,7 +58,7 @@ int cuda_export(struct queue_device *dev, struct queue_range *pages,
 int cuda_kernel_create(struct queue_device *dev, void **kernel);
 int cuda_kernel_launch(struct queue_device *dev, void *kernel, void *stream,
 		       const struct queue_launch *launch);
-/* Without any kernel there is nothing to do. */
+/* Unloads the kernels, if any are loaded. */
 void cuda_kernel_free(struct queue_device *dev);
 
 #endif /* DLBUF_CUDA_BACKEND_H */

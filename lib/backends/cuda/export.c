@@ -82,6 +82,6 @@ int cuda_export(struct queue_device *dev, struct queue_range *pages,
 		CUABI_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE : 0);
 	int ret = cuda_done(dev, result, CUDA_FUNCTION(MemGetHandleForAddressRange));
 
-	/* The arguments are right: it is this memory that has no dma-buf. */
+	/* The arguments are right, so this memory cannot become a dma-buf. */
 	return result == CUABI_INVALID_VALUE ? -EOPNOTSUPP : ret;
 }

@@ -94,7 +94,10 @@ static int check_context(struct cuda_device *dev, cuda_stream stream)
 	if (stream == CUABI_STREAM_LEGACY || stream == CUABI_STREAM_PER_THREAD)
 		return 0;
 	result = CUDA_RESULT(&dev->cu, StreamGetCtx, stream, &ctx);
-	/* The first call gives a green context for its streams, and memory has another one. */
+	/*
+	 * The first call returns a green context for its streams; the memory belongs to another
+	 * context.
+	 */
 	if (!result && ctx != dev->context && dev->cu.StreamGetCtx_v2)
 		result = dev->cu.StreamGetCtx_v2(stream, &ctx, &green);
 	if (result == CUABI_STREAM_DETACHED)

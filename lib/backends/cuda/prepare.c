@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Preparation by a kernel, which clang has made PTX of and the driver compiles for its GPU. */
+/*
+ * Preparation by a kernel. The build makes PTX of it with clang, and the driver compiles it for
+ * its GPU.
+ */
 #include "cuda.h"
 
 static const char ptx[] =
@@ -10,7 +13,7 @@ static const char ptx[] =
 #define ACROSS 32u
 #define DOWN 8u
 
-/* Two threads may both load it, and one is used. */
+/* Two threads may both load the module; one of the two is used. */
 static int get_module(struct cuda_device *dev, cuda_module *out)
 {
 	cuda_module none = NULL;

@@ -41,7 +41,7 @@ struct hexagon_api {
  */
 int hexagon_load(unsigned int domain, struct hexagon_api *api);
 
-/* Whether the machine has the DSP: 1, 0. 1 also if the library cannot tell. */
+/* Whether the machine has the DSP: 1 or 0. Also 1 if the library does not report it. */
 int hexagon_is_there(const struct hexagon_api *api, unsigned int domain);
 
 /* Returns 0, or a negative errno with an error text of one sentence. */

@@ -10,7 +10,7 @@
 #include "../../dmabuf/fence.h"
 #include "hexagon.h"
 
-/* The order in which "hexagon" looks: DSPs for computation first. */
+/* The order in which "hexagon" looks for a DSP: those for computation first. */
 static const struct {
 	char name[8];
 	uint8_t number;
@@ -79,7 +79,7 @@ static int open_domain(const char *of, int domain, struct dlbuf_device **out)
 	return 0;
 }
 
-/* Why there is none: the library of the first, or the DSP. */
+/* The error if there is no device: the library of the first DSP is absent, or the DSP. */
 static int none(void)
 {
 	struct hexagon_api api;
@@ -89,7 +89,7 @@ static int none(void)
 				"FastRPC reaches");
 }
 
-/* The first that is there; the error is the first that is not an absence. */
+/* Opens the first DSP that is present. The error is the first one that is not an absence. */
 static int open_any(struct dlbuf_device **out)
 {
 	int ret = -ENODEV;
@@ -162,8 +162,8 @@ static int hexagon_each(const struct backend *backend, dlbuf_device_fn fn,
 }
 
 /*
- * The core has waited for the fences. START takes what the CPU's caches still have of
- * other writers' bytes, and END gives the CPU's bytes to the DSP.
+ * The core has waited for the fences. START drops stale bytes of other writers from
+ * the CPU's caches, and END writes the CPU's bytes back for the DSP.
  */
 static int hexagon_acquire(struct import *imp, uint32_t access, void *stream,
 			   int fence)
@@ -173,9 +173,9 @@ static int hexagon_acquire(struct import *imp, uint32_t access, void *stream,
 }
 
 /*
- * Begins a read by the CPU, which drops what its caches have of the bytes that the DSP
- * wrote. If somebody writes already, the CPU's own START has to do it: here it would wait
- * for the writer's fence.
+ * Begins a read by the CPU, so that its caches drop old copies of the bytes that the DSP
+ * wrote. If another writer is active already, the CPU's own START has to do this: here
+ * START would wait for that writer's fence.
  */
 static int hexagon_release(struct import *imp, uint32_t access, void *stream,
 			   int *fence, int *end)

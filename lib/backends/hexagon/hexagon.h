@@ -15,7 +15,7 @@ struct hexagon_device {
 	int node;
 };
 
-/* How the DSP knows the buffer besides its registration. */
+/* The way in which the DSP knows the buffer, besides its registration. */
 enum hexagon_map {
 	HEXAGON_UNMAPPED,	/* remote calls map it, by its registration */
 	HEXAGON_BY_FD,		/* fastrpc_mmap() */

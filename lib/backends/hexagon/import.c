@@ -21,7 +21,7 @@ static struct hexagon_device *device(const struct hexagon_import *hi)
 /* ---------------------------------------------------------------- registration */
 
 /* The oldest functions have an int for the size. fd -1 ends a registration. */
-static void tell(struct hexagon_import *hi, int fd)
+static void register_fd(struct hexagon_import *hi, int fd)
 {
 	const struct hexagon_api *api = &device(hi)->api;
 
@@ -45,9 +45,10 @@ static int check_size(const struct hexagon_import *hi)
 /* ---------------------------------------------------------------- the DSP's map */
 
 /*
- * FastRPC finds maps by the number of the fd. If somebody has closed an fd before
- * fastrpc_munmap(), its number is taken until the session ends. Then other duplicates are
- * tried. The refused ones stay open meanwhile, because a closed number would come again.
+ * FastRPC finds maps by the number of the fd. If an fd was closed before
+ * fastrpc_munmap(), its number stays in use until the session ends. Then other duplicates
+ * are tried. The refused duplicates stay open meanwhile, because a closed number would be
+ * used again.
  */
 static int map_by_fd(struct hexagon_import *hi)
 {
@@ -121,10 +122,10 @@ static int attach(struct hexagon_import *hi)
 		ret = map(hi);
 	if (ret)
 		return ret;
-	/* The kernel wants no registration. */
+	/* The kernel needs no registration. */
 	hi->registered = device(hi)->node < 0;
 	if (hi->registered)
-		tell(hi, hi->fd);
+		register_fd(hi, hi->fd);
 	return 0;
 }
 
@@ -144,8 +145,8 @@ int hexagon_import(struct import *imp)
 }
 
 /*
- * A buffer that the DSP still has mapped keeps its fd and its mapping, because FastRPC
- * would take another file of the same number for it.
+ * If the DSP still has a map of the buffer, the fd and the mapping stay, because
+ * FastRPC would mistake another file with the same number for the buffer.
  */
 static void keep(struct hexagon_import *hi)
 {
@@ -161,7 +162,7 @@ bool hexagon_unimport(struct import *imp, bool wait)
 
 	(void)wait;
 	if (hi->registered)
-		tell(hi, -1);
+		register_fd(hi, -1);
 	if (unmap(hi)) {
 		keep(hi);
 	} else {

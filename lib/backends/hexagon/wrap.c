@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* dlbuf/hexagon.h: devices for an application's fastrpc fd, and what FastRPC knows. */
+/* dlbuf/hexagon.h: devices for an application's fastrpc fd, and FastRPC's map of a tensor. */
 #include <errno.h>
 #include <stdio.h>
 

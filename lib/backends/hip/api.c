@@ -56,7 +56,7 @@ int hip_load(struct hip_api *hip)
 		return ret;
 	ret = HIP_CALL(hip, Init, 0);
 	event_stop_before();
-	/* Without a device the driver has no threads that a child could miss. */
+	/* Without a device the driver has no threads that a child would need. */
 	if (ret == -ENODEV)
 		__atomic_store_n(&used, 0, __ATOMIC_RELAXED);
 	else if (ret)

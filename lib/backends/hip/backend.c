@@ -68,7 +68,7 @@ int hip_start(struct queue_device *base, uint32_t flags)
 	/* hipHostRegister() refuses read-only memory: its flag for it is unused. */
 	base->registers = true;
 	base->orphans = true;
-	/* The driver keeps what is a part of a block for the next owner. */
+	/* The driver keeps a freed part of a block for the next allocation. */
 	base->least = 2 * FRAGMENT;
 	base->waits_for_words = dev->hip.StreamWaitValue32;
 	if (flags & DLBUF_DEVICE_NO_BRIDGE)

@@ -57,7 +57,7 @@ int hip_export(struct queue_device *dev, struct queue_range *pages,
 int hip_kernel_create(struct queue_device *dev, void **kernel);
 int hip_kernel_launch(struct queue_device *dev, void *kernel, void *stream,
 		      const struct queue_launch *launch);
-/* Without any kernel there is nothing to do. */
+/* Unloads the kernels, if any are loaded. */
 void hip_kernel_free(struct queue_device *dev);
 
 #endif /* DLBUF_HIP_BACKEND_H */

@@ -24,7 +24,10 @@ static int enter(struct queue_device *base, struct queue_scope *scope,
 		 bool to_free)
 {
 	struct hip_device *dev = to_hip(base);
-	/* Since 7.0 a thread's errors stay: these of here are not the application's. */
+	/*
+	 * Since 7.0 a thread's errors persist: the errors of these calls are not the
+	 * application's.
+	 */
 	bool clean = !dev->hip.PeekAtLastError();
 	/* No fault is injected here: on another device nothing could be freed. */
 	hip_result result = to_free ? dev->hip.GetDevice(&scope->device) :

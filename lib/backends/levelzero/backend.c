@@ -94,7 +94,7 @@ static void nothing(void *data)
 	(void)data;
 }
 
-/* A loader has this function without each driver behind it having it. */
+/* A loader may have this function although a driver behind it lacks it. */
 static bool calls_host(struct levelzero_device *dev)
 {
 	int ret;

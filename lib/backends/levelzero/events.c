@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
  * Events of streams. An event of Level Zero is a flag: it must be reset before it is
- * signalled again, and a command that has not passed its wait yet would then wait for
- * the next signal. So each event_record() takes another flag, a moment. A moment is used
- * again when its flag is set and each wait for it has been passed. Each wait therefore
- * signals a moment of its own, which refers to the moment that it waits for.
+ * signalled again, and a command whose wait has not ended yet would then wait for the
+ * next signal. So each event_record() takes another flag, a moment. A moment is reused
+ * when its flag is set and each wait for it has ended. Each wait therefore signals a
+ * moment of its own, which refers to the moment that it waits for.
  */
 #include <errno.h>
 
@@ -43,8 +43,8 @@ static void moment_put(struct levelzero_device *dev, struct moment *m)
 }
 
 /*
- * A lost device passes no wait any more, and nothing waits there. It may be closed
- * already, so the loss is not told.
+ * On a lost device no wait ends any more, and nothing waits there. The device may
+ * be closed already, so queue_lost() is not called.
  */
 static bool is_over(struct levelzero_device *dev, const struct moment *m)
 {
@@ -58,7 +58,7 @@ static bool is_over(struct levelzero_device *dev, const struct moment *m)
 
 /*
  * Moves moments that are over from `ended` to `free`. Returns whether none is left. It
- * asks the driver without the lock.
+ * calls the driver without the lock.
  */
 static bool moments_reap(struct levelzero_device *dev)
 {
@@ -247,7 +247,7 @@ int levelzero_user_event_create(struct queue_device *dev, void **event)
 	return moment_get(to_levelzero(dev), (struct moment **)event);
 }
 
-/* No fault is injected here: a stream would wait for ever. */
+/* No fault is injected here, because a stream's wait would never end. */
 void levelzero_user_event_set(struct queue_device *dev, void *event)
 {
 	struct moment *m = event;
@@ -258,7 +258,7 @@ void levelzero_user_event_set(struct queue_device *dev, void *event)
 
 /* ---------------------------------------------------------------- finish */
 
-/* Loaders since 1.10 have a function for it, if the driver has. */
+/* Loaders since 1.10 have a function for this, if the driver has it. */
 int levelzero_finish(struct queue_device *base, void *stream)
 {
 	struct levelzero_device *dev = to_levelzero(base);
@@ -287,8 +287,8 @@ int levelzero_finish_all(struct queue_device *dev)
 }
 
 /*
- * Asks for all moments of a list whose commands are over, or of all lists: an event of Intel's
- * driver keeps the list that signalled it, and writes to it when it is asked for the first time.
+ * Queries all moments of a list whose commands are over, or of all lists: the first query of an
+ * event of Intel's driver writes to the list that signalled the event.
  */
 static void moments_leave(struct levelzero_device *dev, const void *list)
 {
@@ -324,7 +324,7 @@ void levelzero_list_destroy(struct queue_device *dev, void *list)
 {
 	bool over = __atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE);
 
-	/* This call may be the one that sees the loss. */
+	/* This call may be the one that detects the loss. */
 	for (int tries = 0; !over && tries < 2; tries++)
 		over = !levelzero_finish(dev, list) ||
 		       __atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE);
@@ -388,7 +388,7 @@ static bool list_ends(struct levelzero_device *dev, bool waits)
 	return true;
 }
 
-/* Streams of the application may not have passed their waits yet. */
+/* Waits of the application's streams may not have ended yet. */
 void levelzero_destroy(struct queue_device *base)
 {
 	struct levelzero_device *dev = to_levelzero(base);

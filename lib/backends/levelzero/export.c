@@ -77,7 +77,7 @@ int levelzero_range(struct queue_device *base, DLDeviceType on, uintptr_t p,
 /*
  * The driver exports the whole allocation. Intel's driver keeps the fd and gives the
  * same number again, or gives a new fd each time, depending on its version. The
- * specification is silent. So it is asked twice.
+ * specification does not define this. So the function queries twice.
  */
 static int get_fd(struct queue_device *dev, uintptr_t p, int *fd)
 {
@@ -99,10 +99,11 @@ static int get_fd(struct queue_device *dev, uintptr_t p, int *fd)
 }
 
 /*
- * A small allocation is a part of a pool that the driver keeps, and whose dma-buf it
- * exports, without the offset. Intel's pools have 2 MiB: a dma-buf of just that has no bytes of others
- * if the allocation has as many. A smaller one is no pool, and rounded up to 64 KiB at most; the
- * parts of a larger one are not so large that 2 MiB would be missing.
+ * A small allocation is a part of a pool that the driver keeps; the driver exports the pool's
+ * dma-buf, without the offset. Intel's pools have 2 MiB. So a dma-buf of 2 MiB has no other
+ * allocation in it only if the allocation has 2 MiB, too. A smaller dma-buf is no pool, and is
+ * rounded up to at most 64 KiB. A larger dma-buf is not a pool either if less than 2 MiB of it is
+ * outside the allocation.
  */
 static bool is_whole(const struct queue_range *r, uint64_t exported)
 {

@@ -12,7 +12,7 @@
 
 struct levelzero_device {
 	struct queue_device queue;
-	struct queue_ops ops;	/* without what the driver lacks */
+	struct queue_ops ops;	/* without the functions that the driver lacks */
 	struct levelzero_api lz;
 	struct {
 		ze_driver_handle_t driver;
@@ -78,8 +78,8 @@ static inline void levelzero_append_end(struct levelzero_device *dev, void *stre
 }
 
 /*
- * A barrier on a stream: commands behind it wait for `wait`, or, with NULL, it waits
- * for the commands before it. Then it signals `signal`; both may be NULL.
+ * A barrier on a stream: commands after it wait for `wait`. With NULL it waits for
+ * the commands before it. Then it signals `signal`; both may be NULL.
  */
 int levelzero_barrier(struct queue_device *dev, void *stream,
 		      ze_event_handle_t signal, ze_event_handle_t wait);
@@ -111,10 +111,10 @@ void levelzero_user_event_set(struct queue_device *dev, void *event);
 int levelzero_finish(struct queue_device *dev, void *stream);
 int levelzero_finish_all(struct queue_device *dev);
 void levelzero_drained(struct queue_device *dev);
-/* Waits for the list's commands first, which the driver wants. */
+/* Waits for the list's commands first, as the driver requires. */
 void levelzero_list_destroy(struct queue_device *dev, void *list);
 
-/* queue_ops.destroy(): perhaps later, when all streams have passed their waits. */
+/* queue_ops.destroy(): perhaps later, when the waits of all streams have ended. */
 void levelzero_destroy(struct queue_device *dev);
 
 /* ---------------------------------------------------------------- export.c */

@@ -16,7 +16,7 @@ int levelzero_done(struct queue_device *dev, ze_result_t result, size_t function
 
 /* ---------------------------------------------------------------- streams */
 
-/* Loaders since 1.16 can tell what a list is, if the driver can. */
+/* Loaders since 1.16 can report the kind of a list, if the driver can. */
 static int check_list(struct levelzero_device *dev, ze_command_list_handle_t list)
 {
 	ze_device_handle_t of = dev->handle;
@@ -114,8 +114,8 @@ static int import(struct queue_memory *m)
 }
 
 /*
- * Small allocations are parts of larger ones that the driver keeps, so what
- * dlbuf_alloc() exports is allocated for that. A copy is not.
+ * Small allocations are parts of larger ones that the driver keeps. So memory
+ * that dlbuf_alloc() exports is allocated for export; memory of a copy is not.
  */
 static int alloc(struct queue_memory *m)
 {
@@ -159,9 +159,9 @@ static void free_host(struct queue_device *base, void *host)
 }
 
 /*
- * Intel's driver 26.27 keeps memory of memmap_sysmem after zeMemFree(), and gives it out again
- * by zeMemAllocHost(), when it is unmapped: so its older functions come first, which keep
- * nothing. They know no memory that is read-only.
+ * Intel's driver 26.27 keeps memory of memmap_sysmem after zeMemFree(), and zeMemAllocHost()
+ * returns it again after it was unmapped. So Intel's older functions, which keep nothing, are
+ * tried first. They do not support read-only memory.
  *
  * A driver without the extension refuses the struct, or ignores it and allocates other
  * memory.

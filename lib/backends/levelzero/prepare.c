@@ -25,7 +25,7 @@ static int build_failed(const struct levelzero_api *lz, ze_module_build_log_hand
 	return ret;
 }
 
-/* Two threads may both make it, and one is used. */
+/* Two threads may both make the module; one of the two is used. */
 static int get_module(struct levelzero_device *dev, ze_module_handle_t *out)
 {
 	const ze_module_desc_t desc = {

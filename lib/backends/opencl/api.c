@@ -13,7 +13,7 @@ static const char symbols[] =
 	OPENCL_FUNCTIONS(X);
 #undef X
 
-/* In a child of fork() drivers wait for their threads, which it does not have. */
+/* In a child of fork() drivers wait for their threads, which the child does not have. */
 int opencl_load(struct opencl_api *cl)
 {
 	static unsigned int used;

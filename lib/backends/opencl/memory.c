@@ -55,10 +55,10 @@ static int import_khr(struct queue_memory *m)
 }
 
 /*
- * The driver does not take the fd. The CPU's caches are the matter of the CPU's own
- * accesses, with DMA_BUF_IOCTL_SYNC, so the driver need not care for them: that is the
- * default of CL_IMPORT_DMA_BUF_DATA_CONSISTENCY_WITH_HOST_ARM, which drivers of before
- * 2020 do not know.
+ * The driver does not take the fd. Accesses by the CPU maintain its caches themselves,
+ * with DMA_BUF_IOCTL_SYNC, so the driver need not: that is the default of
+ * CL_IMPORT_DMA_BUF_DATA_CONSISTENCY_WITH_HOST_ARM, which drivers of before 2020 do
+ * not know.
  */
 static int import_arm(struct queue_memory *m)
 {
@@ -75,7 +75,7 @@ static int import_arm(struct queue_memory *m)
 	return opencl_check_ext(result, "clImportMemoryARM");
 }
 
-/* Gives the mapping back when the driver has no more use for it. */
+/* Unmaps the mapping when the driver does not use it any more. */
 struct mapping {
 	void *map;
 	size_t bytes;
@@ -120,8 +120,8 @@ static int over_mapping(struct queue_memory *m, cl_mem_flags flags, void *host,
 }
 
 /*
- * The driver reads `padding` bytes after the buffer, and wants whole pages. It looks at
- * the CPU's caches as little as Arm's does.
+ * The driver reads `padding` bytes after the buffer, and requires whole pages. Like
+ * Arm's it does not maintain the CPU's caches.
  */
 static int import_qcom(struct queue_memory *m)
 {
@@ -206,7 +206,7 @@ int opencl_begin(struct queue_memory *m, void *stream)
 	       OPENCL_DO(m->dev, EnqueueBarrierWithWaitList, stream, 0, NULL, NULL);
 }
 
-/* Where the device has written nothing, nothing has to be brought to the host. */
+/* If the device has written nothing, the host needs no new bytes. */
 int opencl_end(struct queue_memory *m, uint32_t access, void *stream)
 {
 	struct opencl_device *dev = to_opencl(m->dev);
@@ -262,8 +262,8 @@ static int try_sharing(struct opencl_device *dev, cl_mem mem, uint8_t *host,
 }
 
 /*
- * Writes to the memory of a buffer without the API, and looks what the device reads. The
- * buffer may be in use by a command on return, if a call has failed.
+ * Writes to the memory of a buffer without the API, and compares the bytes that the
+ * device reads. If a call has failed, a command may still use the buffer on return.
  */
 bool opencl_shares_host_memory(struct opencl_device *dev)
 {
@@ -323,7 +323,7 @@ int opencl_copy(struct queue_memory *m, void *stream, bool out)
 	return ret ? ret : opencl_in_order(m->dev, stream);
 }
 
-/* The buffer is freed when its commands are complete and the application has let go. */
+/* The buffer is freed when its commands are complete and the application has released it. */
 void opencl_free(struct queue_memory *m)
 {
 	if (m->registered)

@@ -71,7 +71,7 @@ static inline struct opencl_device *opencl_device_of(struct dlbuf_device *dev)
 BACKEND_DECLARE(opencl);
 extern const struct queue_ops opencl_ops;
 
-/* Drivers have this code for a device that is gone or hangs. */
+/* Drivers return this code for a device that is lost or hangs. */
 static inline cl_int opencl_note(struct queue_device *dev, cl_int result)
 {
 	if (result == CL_DEVICE_NOT_AVAILABLE)

@@ -125,7 +125,7 @@ static void event_destroy(struct queue_device *dev, void *event)
 	to_opencl(dev)->cl.ReleaseEvent(event);
 }
 
-/* Each record makes a marker. Without the flush, another queue could wait for ever. */
+/* Each record makes a marker. Without the flush, another queue's wait may never end. */
 static int event_record(struct queue_device *dev, void **event, void *s)
 {
 	cl_event marker;
@@ -164,7 +164,7 @@ static int event_wait(struct queue_device *dev, void *of)
 
 /* A function that a queue calls; its next command waits for `done`. */
 struct host_call {
-	/* Once `done` is set, the device may be gone. */
+	/* Once `done` is set, the device may be freed. */
 	__typeof__(clSetUserEventStatus) *set;
 	__typeof__(clReleaseEvent) *release;
 	void (*fn)(void *data);
@@ -195,7 +195,7 @@ static void CL_CALLBACK host_call_run(cl_event before, cl_int status, void *data
 
 /*
  * If only the last call fails, fn runs nevertheless, and the queue continues after it.
- * So its result is not returned: the flush of the caller's next event makes up for it.
+ * So its result is not returned: the flush of the caller's next event also flushes this.
  */
 static int call_host(struct queue_device *dev, void *s, void (*fn)(void *),
 		     void *data)

@@ -21,7 +21,7 @@ static const char words[] =
 	"#define ITEM_X ((uint)get_global_id(0))\n"
 	"#define ITEM_Y ((uint)get_global_id(1))\n"
 	"#define ITEM_Z ((uint)get_group_id(2))\n";
-/* The linker has it once, if HIP is built, too. */
+/* The linker merges it with HIP's copy, if HIP is built, too. */
 static const char *const kernel_text =
 #define PROGRAM(...) #__VA_ARGS__
 #include "../../prepare/kernel.h"

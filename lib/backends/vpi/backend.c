@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Verilog simulators. The device is another process. What it does with a tensor is a
- * pass: dlbuf_vpi_send() begins it, and the simulator ends it.
+ * Verilog simulators. The device is another process. Its work on a tensor is a pass:
+ * dlbuf_vpi_send() begins the pass, and the simulator ends it.
  */
 #include <errno.h>
 #include <poll.h>
@@ -82,8 +82,9 @@ static int vpi_open(const char *selector, const struct dlbuf_device_opts *opts,
 }
 
 /*
- * A test bench that holds a tensor learns it too, although the device lives as long as
- * the tensor. The name is free at once, unless a sender waits, which ends now.
+ * A test bench that holds a tensor is notified too, although the device lives as long
+ * as the tensor. The name is free at once. If a sender waits, it ends now, and the
+ * name is free after that.
  */
 static void vpi_shut(struct dlbuf_device *base)
 {
@@ -137,8 +138,8 @@ static void pass_free(struct vpi_pass *pass)
 }
 
 /*
- * Notes a pass that the simulator did not complete, once. One that only reads leaves the
- * bytes as they are. Called with dev->lock.
+ * Notes, once, a pass that the simulator did not complete. A pass that only reads does
+ * not change the bytes. Called with dev->lock.
  */
 static void pass_check(struct vpi_pass *pass)
 {
@@ -203,7 +204,7 @@ void vpi_pass_complete(int end)
 	(void)n;
 }
 
-/* Makes the new pass last until the one before it is over. */
+/* Makes the new pass last until the previous pass is over. */
 static int pass_link(struct vpi_pass *pass, int end)
 {
 	struct vpi_import *imp = pass->imp;
@@ -304,12 +305,12 @@ static int vpi_wait(struct import *imp, uint32_t access, uint64_t deadline_ns)
 		ret = dlbuf_fence_wait(fd, deadline_ns);
 		close(fd);
 	}
-	/* Now, because the event comes later. */
+	/* Checks this now, because the event fires later. */
 	vpi_look(imp);
 	return ret;
 }
 
-/* The simulator maps the bytes by itself, with its own brackets. */
+/* The simulator maps the bytes itself, with its own brackets. */
 static int vpi_acquire(struct import *imp, uint32_t access, void *stream, int fence)
 {
 	(void)imp, (void)access, (void)stream, (void)fence;

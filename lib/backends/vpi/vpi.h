@@ -12,30 +12,31 @@
 
 /*
  * A tensor that the simulator has. There is a byte in its end of a socket, which it reads
- * when the test bench is done. If it closes the end without that, the kernel reports
- * ECONNRESET at this end (POLLERR): the simulation died in the middle.
+ * when the test bench is done. If it closes the end without reading the byte, the
+ * kernel reports ECONNRESET at this end (POLLERR): the simulation ended in the
+ * middle.
  *
- * The simulator holds the other end of fd, a socket,
- * which is readable when all copies of that end are closed: when the simulator has closed
- * its copy or is gone, and when the pass before this one of the same import is over,
- * which holds a copy until then. So a pass is over after all earlier ones, and one fd
- * stands for all of them. A pass is a user of the import.
+ * fd is a socket, and the simulator holds its other end. fd is readable when all copies
+ * of that end are closed: the simulator has closed its copy or has ended, and the
+ * previous pass of the same import, which holds a copy, is over. So a pass is over only
+ * after all earlier passes, and one fd is enough for all of them. A pass is a user of the
+ * import.
  */
 struct vpi_pass {
 	struct vpi_import *imp;
 	struct vpi_pass *before;	/* of the same import */
 	uint32_t access;
-	bool noted;			/* that it failed; under dev->lock */
+	bool noted;			/* the failure was noted; under dev->lock */
 	int fd;
 	int next_end;			/* the end of the pass after this, owned, or -1 */
 };
 
 struct vpi_import {
 	struct import base;
-	struct vpi_pass *last;		/* that is not over; under dev->lock */
+	struct vpi_pass *last;		/* the last pass that is not over; under dev->lock */
 };
 
-/* Before the message of the tensor, in the same packet: see docs/wire.md. */
+/* The head before the tensor's message, in the same packet: see docs/wire.md. */
 struct vpi_head {
 	uint32_t magic;		/* VPI_MAGIC */
 	uint16_t version;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* dlbuf/vpi.h: how simulators attach, and what is sent to them. */
+/* dlbuf/vpi.h: attaching of simulators, and messages to them. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,8 +18,8 @@
 #define NAME_MAX_LEN 24
 
 /*
- * An abstract name, which ends with the socket. It contains the user, so that users do not
- * get in each other's way.
+ * An abstract name, which exists as long as the socket. It contains the user, so that
+ * users do not block each other's names.
  */
 static int address(const char *name, struct sockaddr_un *at, socklen_t *size)
 {
@@ -48,8 +48,8 @@ static int open_socket(int *sock)
 #endif
 
 /*
- * Any user can connect. Connections take no fds where the kernel can refuse them: to close
- * fds that are queued may block.
+ * Any user can connect. If the kernel can refuse fds on a connection, it does so, because
+ * closing queued fds may block.
  */
 int vpi_listen(const char *name, int *listener)
 {
@@ -188,7 +188,10 @@ static void drop_simulator(struct vpi_device *dev)
 	pthread_mutex_unlock(&dev->lock);
 }
 
-/* A head without a name says why, so that the second simulator does not end as if served. */
+/*
+ * A head without a name reports the reason, so that the second simulator does not end as after a
+ * success.
+ */
 static void refuse(int sock)
 {
 	static const struct vpi_head head = { .magic = VPI_MAGIC, .version = VPI_VERSION };
@@ -210,7 +213,7 @@ static int accept_one(int listener)
 	return sock;
 }
 
-/* Refuses who attaches while there is a simulator, and takes who does while there is none. */
+/* Accepts a simulator if none is attached, and refuses it otherwise. */
 static void look_for_simulators(struct vpi_device *dev)
 {
 	int sock;

@@ -21,7 +21,7 @@ static const char functions[] =
 int vulkan_load(struct vulkan_api *vk, enum vulkan_level level,
 		VkInstance instance, VkDevice device)
 {
-	/* The first is GetInstanceProcAddr, which is not in the list. */
+	/* GetInstanceProcAddr is the first function of the struct, and not in the list. */
 	char *slot = (char *)vk;
 
 	FOR_EACH_STRING(f, functions) {

@@ -13,8 +13,9 @@
 #include "../../system/sys.h"
 
 /*
- * X(level, name, needed): what is required to look up vkName, and whether dlbuf
- * requires the function. LOADER needs nothing, INSTANCE an instance, DEVICE a device.
+ * X(level, name, needed): the object that is required to look up vkName, and whether
+ * dlbuf requires the function. LOADER needs nothing, INSTANCE an instance, DEVICE a
+ * device.
  */
 #define VULKAN_FUNCTIONS(X)						\
 	X(LOADER, CreateInstance, NEEDED)				\

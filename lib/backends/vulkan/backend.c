@@ -73,8 +73,8 @@ static int vulkan_each(const struct backend *backend, dlbuf_device_fn fn,
 /* ---- the lock of queues */
 
 /*
- * One for each VkDevice, because several devices of dlbuf may be wrapped around one, and
- * then use the same queues.
+ * One lock for each VkDevice, because several devices of dlbuf may be wrapped around one
+ * VkDevice, and then use the same queues.
  */
 struct vulkan_queue_lock {
 	pthread_mutex_t mutex;
@@ -319,7 +319,10 @@ err_free:
 	return ret;
 }
 
-/* The application may destroy its handles next: nothing that it has deleted is left. */
+/*
+ * The application may destroy its handles next, so this waits for the work of all deleted
+ * tensors.
+ */
 static void vulkan_shut(struct dlbuf_device *base)
 {
 	struct vulkan_device *dev = vulkan_device(base);

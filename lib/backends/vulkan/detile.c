@@ -13,10 +13,10 @@
  * The driver's list of modifiers is not enough: lavapipe lists LINEAR for NV12 and
  * then refuses to make such images. So each image is also queried.
  *
- * Nor is it enough that the driver takes a layout. NVK ends the process if a tiled image
+ * It is also not enough that the driver accepts a layout. NVK ends the process if a tiled image
  * has another pitch than its own, and Mesa's NVK, Honeykrisp and VeriSilicon's driver
  * ignore offsets or pitches without an error. So create_image() asks for the driver's own
- * pitch first, and compares what the driver tells with what was asked for.
+ * pitch first, and compares the layout that the driver reports with the requested one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -96,11 +96,11 @@ static VkFormat plane_format(struct dlbuf_format_plane p)
 struct texture {
 	VkFormat format;
 	uint32_t width, height;
-	uint32_t memory, nmemory;	/* the first one, and how many */
+	uint32_t memory, nmemory;	/* the first one, and their number */
 	uint32_t plane, nplanes;
 	VkImageUsageFlags usage;
 	bool dedicated;
-	uint64_t at;		/* where in the dma-buf the image is bound */
+	uint64_t at;		/* offset in the dma-buf at which the image is bound */
 };
 
 struct plan {
@@ -108,7 +108,7 @@ struct plan {
 	uint32_t n;
 };
 
-/* ---- what the driver can */
+/* ---- the driver's capabilities */
 
 /* "LINEAR, 0x0100000000000001 and 7 more" */
 static void list_modifiers(char *text, size_t size,
@@ -383,8 +383,9 @@ static int try_modifier(struct vulkan_device *dev, const struct detile *d,
 }
 
 /*
- * The candidates are what the driver lists for the format as one image, and for
- * the format of the first plane. A plan decides.
+ * The candidates are the modifiers that the driver lists for the format as one
+ * image, and for the format of the first plane. A modifier is accepted if a
+ * plan can be made.
  */
 int vulkan_modifiers(struct dlbuf_device *base, const struct detile *d,
 		     modifier_fn fn, void *data)
@@ -470,7 +471,9 @@ static int new_image(struct vulkan_device *dev, const struct detile *d,
 	VkResult result;
 
 	result = VULKAN_RESULT(&dev->instance.vk, CreateImage, dev->handle, &info, NULL, out);
-	/* An image has no memory yet: ANV says this of a pitch or offset that it cannot read. */
+	/*
+	 * No memory is allocated yet: ANV returns this for a pitch or offset that it cannot read.
+	 */
 	if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY)
 		return fail(-EOPNOTSUPP, "vulkan: %s has no image of %ux%u texels with modifier "
 			    "0x%016llx and this layout: vkCreateImage: %s",
@@ -484,31 +487,34 @@ static int new_image(struct vulkan_device *dev, const struct detile *d,
  * Asks the driver for the layout of a plane in memory. False: it does not know. lavapipe
  * gives the layout of the first plane for all planes.
  */
-static bool told_layout(struct vulkan_device *dev, VkImage image, uint32_t plane,
-			VkSubresourceLayout *told)
+static bool reported_layout(struct vulkan_device *dev, VkImage image, uint32_t plane,
+			    VkSubresourceLayout *reported)
 {
 	VkImageSubresource part = {
 		.aspectMask = VK_IMAGE_ASPECT_MEMORY_PLANE_0_BIT_EXT << plane,
 	};
 	VkSubresourceLayout first;
 
-	*told = (VkSubresourceLayout){ 0 };
-	dev->instance.vk.GetImageSubresourceLayout(dev->handle, image, &part, told);
-	return !plane || !told_layout(dev, image, 0, &first) || told->size != first.size ||
-	       told->offset != first.offset;
+	*reported = (VkSubresourceLayout){ 0 };
+	dev->instance.vk.GetImageSubresourceLayout(dev->handle, image, &part, reported);
+	return !plane || !reported_layout(dev, image, 0, &first) || reported->size != first.size ||
+	       reported->offset != first.offset;
 }
 
 static int wrong_pitch(const struct vulkan_device *dev, const struct detile *d,
-		       uint32_t plane, uint64_t told)
+		       uint32_t plane, uint64_t reported)
 {
 	return fail(-EOPNOTSUPP, "vulkan: %s reads plane %u with modifier 0x%016llx at a "
 		    "pitch of %llu bytes, the frame has %lld",
 		    dev->physical.info.description, plane,
-		    (unsigned long long)d->from->modifier, (unsigned long long)told,
+		    (unsigned long long)d->from->modifier, (unsigned long long)reported,
 		    (long long)d->from->planes[plane].pitch);
 }
 
-/* Drivers that were seen to take or refuse each pitch; others are asked for theirs first. */
+/*
+ * Drivers that were seen to accept or refuse each pitch. Other drivers are first asked for their
+ * own pitch.
+ */
 static bool takes_pitches(const struct vulkan_device *dev)
 {
 	switch (dev->physical.driver) {
@@ -536,39 +542,42 @@ static int check_own_pitch(struct vulkan_device *dev, const struct detile *d,
 	if (ret)
 		return ret;
 	for (uint32_t i = 0; !ret && i < t->nmemory; i++) {
-		VkSubresourceLayout told;
+		VkSubresourceLayout reported;
 
-		if (told_layout(dev, image, i, &told) &&
-		    told.rowPitch != (uint64_t)d->from->planes[t->memory + i].pitch)
-			ret = wrong_pitch(dev, d, t->memory + i, told.rowPitch);
+		if (reported_layout(dev, image, i, &reported) &&
+		    reported.rowPitch != (uint64_t)d->from->planes[t->memory + i].pitch)
+			ret = wrong_pitch(dev, d, t->memory + i, reported.rowPitch);
 	}
 	dev->instance.vk.DestroyImage(dev->handle, image, NULL);
 	return ret;
 }
 
-/* Whether the image's memory reaches to the end of each plane; *told: at those offsets. */
+/*
+ * Whether the image's memory reaches the end of each plane. *reported: the driver reports these
+ * offsets.
+ */
 static bool reaches(struct vulkan_device *dev, const struct texture *t, VkImage image,
-		    const VkSubresourceLayout *layouts, uint64_t *size, bool *told)
+		    const VkSubresourceLayout *layouts, uint64_t *size, bool *reported)
 {
 	bool alone = false, all = true;
 
 	*size = vulkan_needs(dev, VK_NULL_HANDLE, image, &alone).size;
-	*told = true;
+	*reported = true;
 	for (uint32_t i = 0; i < t->nmemory; i++) {
 		VkSubresourceLayout l;
 
-		if (!told_layout(dev, image, i, &l))
+		if (!reported_layout(dev, image, i, &l))
 			continue;
-		*told &= l.offset == layouts[i].offset;
+		*reported &= l.offset == layouts[i].offset;
 		all &= *size >= layouts[i].offset + l.size;
 	}
 	return all;
 }
 
 /*
- * Sees to it that the image begins where the frame does. The driver tells the offset; or
- * it follows it all the same, as Turnip does, and needs more memory than without; or a
- * single plane is bound there; or it is refused.
+ * Makes the image begin where the frame does. Either the driver reports the offset; or
+ * it uses the offset without reporting it, as Turnip does, and needs more memory than
+ * without; or a single plane is bound at the offset. Otherwise the frame is refused.
  */
 static int place_image(struct vulkan_device *dev, const struct detile *d,
 		       struct texture *t, VkSubresourceLayout *layouts, VkImage *image)
@@ -576,11 +585,12 @@ static int place_image(struct vulkan_device *dev, const struct detile *d,
 	VkMemoryRequirements needs;
 	uint64_t size, offset = layouts->offset;
 	VkImage other;
-	bool told, alone = t->dedicated, all = reaches(dev, t, *image, layouts, &size, &told);
+	bool reported, alone = t->dedicated;
+	bool all = reaches(dev, t, *image, layouts, &size, &reported);
 	int ret;
 
 	t->at = 0;
-	if (all && (told || t->nmemory > 1))
+	if (all && (reported || t->nmemory > 1))
 		return 0;
 	if (t->nmemory == 1) {
 		layouts->offset = 0;
@@ -627,10 +637,11 @@ static int create_image(struct vulkan_device *dev, const struct detile *d,
 	if (ret)
 		return ret;
 	for (uint32_t i = 0; !ret && i < t->nplanes; i++) {
-		VkSubresourceLayout told;
+		VkSubresourceLayout reported;
 
-		if (told_layout(dev, image, i, &told) && told.rowPitch != layouts[i].rowPitch)
-			ret = wrong_pitch(dev, d, t->memory + i, told.rowPitch);
+		if (reported_layout(dev, image, i, &reported) &&
+		    reported.rowPitch != layouts[i].rowPitch)
+			ret = wrong_pitch(dev, d, t->memory + i, reported.rowPitch);
 	}
 	if (!ret)
 		ret = place_image(dev, d, t, layouts, &image);
@@ -832,7 +843,7 @@ int vulkan_detile(const struct detile *d, int fence, int *done)
 	if (!ret)
 		return vulkan_submit_copy(vulkan_import(d->imp), copy, record,
 			&(struct recording){ dev, d, &plan, copy }, fence, done);
-	/* It has no commands yet. */
+	/* The command buffer has no commands yet. */
 	vulkan_copy_free(dev, copy);
 	return ret;
 }

@@ -116,7 +116,7 @@ static int find_needs(struct vulkan_device *dev, VkBuffer buffer, int dma_buf,
 }
 
 /*
- * Finds how many bytes the memory must have more than a buffer of whole pages. With
+ * Finds how many bytes the memory must have in addition to a buffer of whole pages. With
  * V3DV of Mesa 25 these are 256, because its GPU reads up to 64 bytes after the end.
  */
 int vulkan_find_slack(struct vulkan_device *dev)
@@ -158,8 +158,8 @@ void vulkan_free_memory(struct vulkan_device *dev, VkDeviceMemory memory)
 /*
  * allocationSize is what the resource needs, and not the size of the dma-buf: V3DV of Mesa
  * 25 adds what its GPU reads ahead to allocationSize, and refuses a dma-buf that is smaller.
- * ANV takes it from the heap of the memory's type, wherever the dma-buf is: another type may
- * have room.
+ * ANV counts it in the heap of the memory's type, also if the dma-buf is elsewhere: another
+ * type may have room.
  */
 int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
 			 uint32_t types, bool address, const void *next,
@@ -325,7 +325,7 @@ bool vulkan_unimport_buffer(struct import *imp, bool wait)
 /* ---- the trial */
 
 #define HALF (TRIAL_PAGE / 2)
-/* Less than a half by more than drivers leave at the end of a buffer. */
+/* Less than a half, by more than drivers leave out at the end of a buffer. */
 #define TRIED (HALF / 2)
 
 static void copy_half(VkCommandBuffer cmd, uint32_t n, void *data)
@@ -348,7 +348,7 @@ static void copy_half(VkCommandBuffer cmd, uint32_t n, void *data)
 	}
 }
 
-/* The device copies what the CPU has written to where the CPU reads it. */
+/* The device copies the bytes that the CPU has written to the part that the CPU reads. */
 int vulkan_try_buffer(struct dlbuf_device *dev, const struct trial_buffer *t, bool *shares)
 {
 	struct vulkan_import vi = {

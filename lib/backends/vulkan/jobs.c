@@ -152,7 +152,9 @@ static void reap(struct vulkan_device *dev, struct vulkan_job **list)
 	struct vulkan_job **p = list, *job;
 
 	while ((job = *p)) {
-		/* On an error the job stays: the jobs of a lost device go with the list. */
+		/*
+		 * On an error the job stays: the jobs of a lost device are freed with the list.
+		 */
 		if (job->waiters ||
 		    dev->instance.vk.GetFenceStatus(dev->handle, job->done) !=
 		    VK_SUCCESS) {
@@ -230,8 +232,8 @@ int vulkan_job_submit(struct vulkan_device *dev, struct vulkan_job *job,
 }
 
 /*
- * Waits second by second: Mesa's drivers look at each call whether their device is lost, but one
- * whose submit fails on a thread (V3DV) leaves those asleep that wait for ever.
+ * Waits in steps of a second. Mesa's drivers check at each call whether their device is lost,
+ * but if a submit fails on a thread of the driver (V3DV), an unlimited wait never returns.
  */
 static VkResult wait_for(struct vulkan_device *dev, VkFence fence)
 {
@@ -327,7 +329,7 @@ int vulkan_import_fence(struct vulkan_device *dev, int fence,
 	};
 	int spare = sys_dup(fence), ret;
 
-	/* If no fd is left, lavapipe's import succeeds, and the device waits for ever. */
+	/* If no fd is left, lavapipe's import succeeds, and the device's wait never ends. */
 	if (info.fd < 0 || spare < 0) {
 		ret = fail_errno("fence %d: fcntl(F_DUPFD_CLOEXEC)", fence);
 		if (info.fd >= 0)

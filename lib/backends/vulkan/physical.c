@@ -122,7 +122,7 @@ static const struct {
 	{ EXT_MODIFIER, true, VK_EXT_IMAGE_DRM_FORMAT_MODIFIER_EXTENSION_NAME },
 	/* VK_EXT_image_drm_format_modifier needs this one on Vulkan 1.1. */
 	{ EXT_FORMAT_LIST, true, VK_KHR_IMAGE_FORMAT_LIST_EXTENSION_NAME },
-	/* For the bridge. */
+	/* The bridge uses this one. */
 	{ EXT_TIMELINE, true, VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME },
 	{ EXT_DRIVER_PROPERTIES, false,
 	  VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME },

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Preparation by a compute shader. The shader is the device's, and made for its first
- * program. The tables of a program are a buffer in the host's memory. A run is one submit,
- * which acquires the imports, computes and releases them; its commands and its descriptors
- * are kept for the next run with the same imports, places and strides.
+ * Preparation by a compute shader. The device has one shader, made for its first program.
+ * The tables of a program are a buffer in the host's memory. A run is one submit, which
+ * acquires the imports, computes and releases them; its commands and its descriptors are
+ * kept for the next run with the same imports, offsets and strides.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 #include "prepare.spv.h"
 
-/* As many combinations of imports are kept; more if more of them run at once. */
+/* The number of combinations of imports that are kept; more if more of them run at once. */
 #define KEPT 16
 
 enum { SOURCES = 3, OUT = SOURCES, TABLES, BINDINGS };
@@ -27,7 +27,7 @@ struct push {
 	uint32_t words;
 };
 
-/* All that a run's commands depend on. An import's serial is never used again. */
+/* All values that a run's commands depend on. An import's serial is never reused. */
 struct key {
 	uint64_t serials[OUT + 1];
 	VkDescriptorBufferInfo buffers[OUT + 1];
@@ -44,7 +44,7 @@ struct vulkan_binding {
 	uint32_t running;		/* submits */
 };
 
-/* Or several whose tables are in one buffer, for one submit. */
+/* A program, or several programs whose tables are in one buffer, for one submit. */
 struct vulkan_program {
 	struct vulkan_device *dev;
 	uint32_t users;			/* the plan, and running submits */
@@ -233,7 +233,7 @@ static uint32_t coherent_type(struct vulkan_device *dev, uint32_t types)
 	return i;
 }
 
-/* *at is where the host writes the tables. */
+/* *at is the address at which the host writes the tables. */
 static int make_tables(struct vulkan_program *g, size_t bytes, void **at)
 {
 	struct vulkan_device *dev = g->dev;
@@ -308,7 +308,7 @@ int vulkan_program_load(struct dlbuf_device *base, const struct program *p, size
 
 /* ---- runs */
 
-/* Binds the words of a part. *at becomes the place of its first value in the binding. */
+/* Binds the words of a part. *at becomes the offset of its first value in the binding. */
 static int bind_part(const struct vulkan_program *g, const struct program_part *part,
 		     uint64_t *serial, VkDescriptorBufferInfo *info, uint32_t *at)
 {
@@ -330,7 +330,7 @@ static int bind_part(const struct vulkan_program *g, const struct program_part *
 	return 0;
 }
 
-/* How the values are in words: see prepare.comp. */
+/* The layout of values in words: see prepare.comp. */
 static enum words words_of(const struct vulkan_program *g, const struct push *p)
 {
 	uint32_t value = g->value_bits / 8, group = 4 / value;
@@ -350,7 +350,7 @@ static int find_key(const struct vulkan_program *g, const struct program_run *ru
 {
 	int ret = 0;
 
-	/* Compared as memory. */
+	/* Keys are compared with memcmp(). */
 	memset(k, 0, sizeof(*k));
 	for (int i = 0; i < SOURCES && !ret; i++) {
 		ret = bind_part(g, &run->sources[i], &k->serials[i], &k->buffers[i],
@@ -392,7 +392,7 @@ static void record(VkCommandBuffer cmd, uint32_t n, void *data)
 	vulkan_transfer(dev, cmd, true, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, list,
 			r->run->nbrackets, NULL, 0);
 	vk->CmdBindPipeline(cmd, VK_PIPELINE_BIND_POINT_COMPUTE, dev->shader.pipeline);
-	/* Each writes other bytes, so there is no barrier between them. */
+	/* Each run writes other bytes, so there is no barrier between them. */
 	for (uint32_t i = 0; i < r->n; i++) {
 		vk->CmdBindDescriptorSets(cmd, VK_PIPELINE_BIND_POINT_COMPUTE, dev->shader.layout,
 					  0, 1, &r->sets[i], 0, NULL);

@@ -52,7 +52,7 @@ static void record(VkCommandBuffer cmd, uint32_t i, void *data)
  * Gets the commands of a submit. The barriers of one import are recorded once, and those
  * of the release at the same time, so that the end of an access needs no memory; they are
  * submitted again while the device is behind, or for a second tensor. Those of
- * several imports are recorded for this submit: *once is new, otherwise NULL. A command
+ * several imports are recorded for this submit: *once is new then, otherwise NULL. A command
  * buffer for each import would cost drivers more.
  */
 static int get_commands(struct vulkan_device *dev, const struct bracket *b,

@@ -48,12 +48,12 @@ struct vulkan_instance {
 	struct vulkan_api vk;
 };
 
-/* A physical device, and how dlbuf would use it. */
+/* A physical device, and the way in which dlbuf would use it. */
 struct vulkan_physical {
 	VkPhysicalDevice handle;
 	uint32_t index;
 	uint32_t version;	/* the lower one of instance and device */
-	VkDriverId driver;	/* 0: the driver does not say */
+	VkDriverId driver;	/* 0: the driver does not report it */
 	uint32_t extensions;	/* EXT_* */
 	bool given;		/* an application listed these; the driver may have more */
 	uint32_t family;	/* queue family of the queue */
@@ -101,7 +101,7 @@ struct vulkan_job {
 	struct vulkan_copy *copy;	/* or NULL */
 	struct vulkan_binding *binding;	/* or NULL */
 	struct vulkan_job *next;
-	/* Imports of a submit for several. They are compared only, and may be freed. */
+	/* Imports of a submit for several. They are only compared, and may be freed. */
 	struct vulkan_import *imports[MAX_BRACKETS];
 	uint32_t nimports;
 	uint32_t waiters;	/* threads in vulkan_jobs_finish_together() */
@@ -173,7 +173,7 @@ int vulkan_device_create(struct vulkan_device *dev, uint32_t extensions,
 /* Fills in the rest, once handles, functions and p are set. */
 int vulkan_device_finish(struct vulkan_device *dev);
 
-/* physical.c: which devices the machine has. */
+/* physical.c: the devices of the machine. */
 
 /* Opens the loader and makes an instance. -ENODEV: there is no loader. */
 int vulkan_instance_open(struct vulkan_instance *inst);
@@ -193,7 +193,7 @@ uint32_t vulkan_extension_names(uint32_t bits, const char **names);
 int vulkan_lacks(const struct vulkan_physical *p, const char *extension,
 		 const char *more);
 
-/* -EOPNOTSUPP: the function's answer is that the device cannot do what is named. */
+/* -EOPNOTSUPP: by the function's answer the device lacks the named feature. */
 int vulkan_refuses(const struct vulkan_physical *p, size_t function,
 		   const char *what);
 
@@ -205,9 +205,10 @@ int vulkan_physical_probe(const struct vulkan_instance *inst,
 			  struct vulkan_physical *p);
 
 /*
- * Two parts of it that are also used for an application's device: the identity of the
- * device, and whether it imports dma-bufs with p->extensions. The second one clears
- * p->address if the driver does not import buffers with a device address.
+ * Two parts of vulkan_physical_probe() that are also used for an application's
+ * device: the identity of the device, and whether it imports dma-bufs with
+ * p->extensions. The second one clears p->address if the driver does not import
+ * buffers with a device address.
  */
 int vulkan_physical_describe(const struct vulkan_instance *inst,
 			     struct vulkan_physical *p);
@@ -248,8 +249,8 @@ int vulkan_buffer_create(struct vulkan_device *dev,
 			 bool address, VkBuffer *out);
 
 /*
- * Asks what a buffer needs, or an image, the other one being NULL. Sets *alone if the
- * driver wants memory for this one only.
+ * Gets the memory requirements of a buffer or of an image; the other one is NULL.
+ * Sets *alone if the driver requires a memory object for this one alone.
  */
 VkMemoryRequirements vulkan_needs(struct vulkan_device *dev, VkBuffer buffer,
 				  VkImage image, bool *alone);
@@ -326,7 +327,7 @@ int vulkan_modifiers(struct dlbuf_device *dev, const struct detile *d,
 		     modifier_fn fn, void *data);
 
 /*
- * Makes an image over rows in a dma-buf: one plane, LINEAR, of a DRM code that has a
+ * Makes an image over rows in a dma-buf: one plane, LINEAR, with a DRM code that has a
  * VkFormat. Fills in out->image, memory and format.
  */
 int vulkan_image_of_rows(struct vulkan_device *dev, const struct dlbuf_frame *rows,
@@ -402,8 +403,8 @@ struct vulkan_owned {
 };
 
 /*
- * Records that the device acquires buffers, MAX_BRACKETS at most, and images, or gives them
- * back. stages: of the work between the two.
+ * Records that the device acquires or releases buffers, at most MAX_BRACKETS, and images.
+ * stages: of the work between the two.
  */
 void vulkan_transfer(struct vulkan_device *dev, VkCommandBuffer cmd, bool acquire,
 		     VkPipelineStageFlags stages, const struct vulkan_owned *buffers,
@@ -447,12 +448,12 @@ void vulkan_jobs_finish_together(struct vulkan_device *dev,
 
 /*
  * Under dev->lock: whether a job of a list runs that uses the import, or with NULL any. An
- * error is an answer here: a lost device runs nothing.
+ * error means no: a lost device runs nothing.
  */
 bool vulkan_jobs_run(struct vulkan_device *dev, const struct vulkan_job *list,
 		     const struct vulkan_import *of);
 
-/* Frees the jobs that were kept to be used again. */
+/* Frees the jobs that were kept for reuse. */
 void vulkan_jobs_free(struct vulkan_device *dev);
 
 /*

@@ -252,7 +252,7 @@ int dlbuf_vulkan_image_create(DLManagedTensorVersioned *tensor,
 	if (!out || !out->size || !usage)
 		return fail(-EINVAL, "%s", !out ? "image is NULL" : usage ?
 			    "image->size is not set" : "an image needs a usage");
-	/* Drivers do not check it. */
+	/* Drivers do not check this. */
 	if (usage & ~(VkImageUsageFlags)IMAGE_USAGES)
 		return fail(-EOPNOTSUPP, "an image of a tensor has no usage 0x%x",
 			    usage & ~(VkImageUsageFlags)IMAGE_USAGES);

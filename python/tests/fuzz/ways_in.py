@@ -47,7 +47,7 @@ _cuda.wait = lambda stream: None
 
 
 class Owner:
-    """An object with attributes, and with memory that nobody else has."""
+    """An object with attributes, and with memory of its own."""
 
     def __init__(self):
         self.memory = (ctypes.c_uint8 * MEMORY)(*range(MEMORY))
@@ -208,7 +208,7 @@ def read(t, want, where):
         assert interface["data"] == (where, t.read_only)
     assert m.nbytes == len(want) and bytes(t) == m.tobytes() == want
     assert bytes(again) == want
-    # Of what has no bytes NumPy counts dimensions that it then cannot have.
+    # NumPy refuses some shapes of tensors without bytes.
     if want:
         array = np.asarray(t)
         assert array.shape == t.shape and array.tobytes() == want
@@ -308,7 +308,7 @@ def interfaces(p, owner):
     setattr(owner, "__cuda_array_interface__" if cuda else
             "__array_interface__", fields)
     if any(odd):
-        # Whatever it says: refused, or a tensor of something.
+        # In every case: refused, or a tensor.
         try:
             t = dlbuf.from_dlpack(owner)
         except REFUSED:
@@ -361,7 +361,7 @@ def an_index(p, n):
 
 
 def indexed(shape, strides, index):
-    """Returns what an index gives: first element, shape, strides."""
+    """Returns the result of an index: first element, shape, strides."""
     at, rest, out = 0, list(zip(shape, strides)), []
     used = sum(i is not None and i is not Ellipsis for i in index)
     for i in index:
@@ -443,7 +443,7 @@ ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
 
 
 def dma_buf():
-    """A memfd that stands for one, with CONTENT in it; None without the preload."""
+    """A memfd that replaces a dma-buf, with CONTENT in it; None without the preload."""
     try:
         ctypes.CDLL(None).memfds_begin()
     except AttributeError:
@@ -454,7 +454,7 @@ def dma_buf():
 
 
 def same_bytes(t, offset, shape, strides, item, dtype):
-    """What a tensor shows of CONTENT, by its own address and by the layout."""
+    """The bytes of CONTENT that a tensor shows, by its own address and by the layout."""
     assert t.shape == tuple(shape) and t.dtype == dlbuf.dtype(dtype), repr(t)
     count = 1
     for n in shape:

@@ -38,7 +38,7 @@ class Cell(NamedTuple):
 
 
 class Wrong(Exception):
-    """Not what the protocol promises."""
+    """A break of the protocol."""
 
 
 def one_line(text: str) -> str:
@@ -55,7 +55,7 @@ def words_of(e: BaseException) -> str:
 # ------------------------------------------------------------------ sources
 
 class Source:
-    """Memory that somebody hands out as self.obj."""
+    """Memory that another object hands out as self.obj."""
 
     obj: Any
 
@@ -264,7 +264,7 @@ def _write_back(source: Source, y: Any, library: Library, dtype: DType,
 
 def try_cell(producer: str, make: Callable[[DType, Layout], Source],
              library: Library, dtype: DType, layout: Layout) -> Cell:
-    """A cell from beginning to end, whatever the libraries do."""
+    """A cell from beginning to end, in spite of any failure of the libraries."""
     def cell(state: str, words: str = "", note: str = "") -> Cell:
         return Cell(producer, library.name, dtype.name, layout.name, state,
                     words, note)
@@ -355,7 +355,7 @@ def _capsule_case(case: str, source: Plain, library: Library) -> str:
 
 def try_capsule(case: str, library: Library) -> Cell:
     """Tests that the deleter runs once, however the capsule ends."""
-    # A dtype that nobody has: a handle of three lanes.
+    # A dtype that no library has: a handle of three lanes.
     source = Plain(DTYPES["int64"], LAYOUTS["contiguous"])
     if case == "consumer raises":
         source.obj = None
@@ -383,7 +383,7 @@ def plan(producer: str, library: type[Library]) -> list[tuple[str, str]]:
 def cells_of(producer: str, source: Library | None, library: Library,
              wanted: list[tuple[str, str]]
              ) -> Iterator[Callable[[], Cell]]:
-    """Each cell as a call, so that who runs it can say which is next."""
+    """Each cell as a call, so that the runner can print which one is next."""
     make = maker(producer, source)
     for dtype, layout in wanted:
         if dtype == "capsule":

@@ -16,11 +16,11 @@ from ._memory import EXTENT, Block, DType, Layout, peek, peek_dlpack, poke
 
 
 class Cannot(Exception):
-    """The library has no way to do this: nothing that anybody owes."""
+    """The library has no way to do this, and need not have one."""
 
 
 class Library:
-    """What every one of them can do; arrays are the library's own objects."""
+    """The operations of every library; arrays are the library's own objects."""
 
     name = ""
     module = ""
@@ -40,7 +40,7 @@ class Library:
         return str(getattr(lib, "__version__", ""))
 
     def take(self, x: Any) -> Any:
-        """An array of the library over whatever x hands out."""
+        """An array of the library over the memory of x."""
         raise NotImplementedError
 
     def values(self, y: Any, dtype: DType) -> list[Any]:
@@ -199,7 +199,7 @@ class Jax(Library):
         return self.np.from_dlpack(x)
 
     def values(self, y: Any, dtype: DType) -> list[Any]:
-        # Of an array it remembers what it has once given to Python.
+        # An array caches the values that it has once given to Python.
         return list(self.np.array(y, copy=True).ravel().tolist())
 
     def address(self, y: Any, dtype: DType) -> int | None:
@@ -336,7 +336,7 @@ class TvmFfi(Library):
 
 
 class Numba(Library):
-    """Compiled functions, which take whatever has the buffer protocol."""
+    """Compiled functions, which take any object with the buffer protocol."""
 
     name = "numba"
     module = "numba"
@@ -457,7 +457,7 @@ class ArrayInterface(Library):
     ours = True
 
     def take(self, x: Any) -> Any:
-        # Its dict keeps nothing: who took it keeps the object.
+        # Its dict keeps nothing: the consumer keeps the object.
         return x, x.__array_interface__
 
     @staticmethod

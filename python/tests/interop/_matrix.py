@@ -28,7 +28,7 @@ YARDSTICK = "numpy"
 
 
 class Report(NamedTuple):
-    """What a run found: everything that is printed is made of it."""
+    """The results of a run: all output is made from them."""
 
     machine: dict[str, str]
     libraries: dict[str, str | None]    # name -> version, None: not installed
@@ -47,7 +47,7 @@ class Report(NamedTuple):
         return cls(data["machine"], data["libraries"], cells, faults(cells))
 
 
-# ------------------------------------------------------------------ what runs
+# ------------------------------------------------------------------ the run
 
 def versions() -> dict[str, str | None]:
     """Asked of a process each: not all of them like each other."""
@@ -104,7 +104,7 @@ def _library(name: str, cache: dict[str, Library]) -> Library:
 
 
 def work(producer: str, consumer: str, wanted: list[tuple[str, str]]) -> None:
-    """The child: says each cell before it tries it, then what came of it."""
+    """The child: prints each cell before it tries it, then the result."""
     out = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)       # what libraries print is not ours to read
     cache: dict[str, Library] = {}
@@ -159,7 +159,7 @@ def _why(child: _Child) -> str:
 
 def run_pair(producer: str, consumer: str, wanted: list[tuple[str, str]]
              ) -> list[Cell]:
-    """Every cell of a pair, whatever becomes of the processes."""
+    """Every cell of a pair, with any end of the processes."""
     cells: list[Cell] = []
     left = list(wanted)
     while left:
@@ -187,7 +187,7 @@ def run_pair(producer: str, consumer: str, wanted: list[tuple[str, str]]
     return cells
 
 
-# ------------------------------------------------------------------ what is owed
+# ------------------------------------------------------------------ dlbuf's duties
 
 def faults(cells: list[Cell]) -> list[tuple[Cell, str]]:
     """Cells that are dlbuf's to answer for, each with the reason.

@@ -231,7 +231,7 @@ class Layout(NamedTuple):
 
     @property
     def compact(self) -> bool:
-        """Rows one after another from the start: what any library can make."""
+        """Rows one after another from the start: a layout that any library can make."""
         return not self.offset and (self.strides == self.rows() or
                                     0 in self.shape)
 
@@ -309,7 +309,7 @@ def peek(address: int, shape: Sequence[int], strides: Sequence[int],
 
 
 def peek_dlpack(obj: Any, dtype: DType) -> tuple[int, list[Any]]:
-    """Address and elements of whatever hands out capsules."""
+    """Address and elements of any producer of capsules."""
     try:
         capsule = obj.__dlpack__(max_version=(1, 3))
     except TypeError:

@@ -148,7 +148,7 @@ def _markdown_table(rows: Table) -> list[str]:
 
 
 def markdown(report: Report) -> str:
-    """What the program prints, and the generated part of docs/generated/python.md."""
+    """The program's output, and the generated part of docs/generated/python.md."""
     installed = [[name, version] for name, version in report.libraries.items()
                  if version]
     lines = ["## Versions", "", *_markdown_table(

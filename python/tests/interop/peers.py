@@ -48,14 +48,14 @@ exchanges = 0
 
 
 def through(consumer, x, /, *args, **kwargs):
-    """What the calls of from_dlpack() become."""
+    """The replacement of the calls of from_dlpack()."""
     global exchanges
     exchanges += 1
     return consumer(dlbuf.from_dlpack(x), *args, **kwargs)
 
 
 def producer(x, /):
-    """What the object becomes whose method of the protocol is called."""
+    """The replacement of an object whose method of the protocol is called."""
     global exchanges
     exchanges += 1
     return dlbuf.from_dlpack(x)

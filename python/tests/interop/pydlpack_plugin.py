@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""For pytest: the tests of pydlpack (the module "dlpack"), with dlbuf in the
-place of what they test. test_yardsticks.py runs them."""
+"""For pytest: the tests of pydlpack (the module "dlpack"), with dlbuf in place
+of their subject. test_yardsticks.py runs them."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The interop matrix: that it sees what is wrong."""
+"""The interop matrix: it sees errors."""
 
 import os
 import subprocess
@@ -81,7 +81,7 @@ class Copies(Raw):
 
 
 class Stale(Raw):
-    """What it reads is not what is there."""
+    """It reads other bytes than the memory has."""
 
     def values(self, y, dtype):
         return super().values(y, dtype)[::-1]
@@ -227,7 +227,7 @@ def cell(producer, consumer, state, dtype="uint8", layout="contiguous",
     ([cell("numpy", "torch", "wrong")], None),
     ([cell("dlbuf", "torch", "shared")], None),
     ([cell("dlbuf", "torch", "-")], None),
-    # Others need not take what they do not take of NumPy's.
+    # Others need not take arrays that they do not take from NumPy.
     ([cell("dlbuf", "torch", "refused")], None),
     ([cell("dlbuf", "torch", "refused"), cell("numpy", "torch", "copied")],
      None),
@@ -256,7 +256,7 @@ def cell(producer, consumer, state, dtype="uint8", layout="contiguous",
     # It has another way for NumPy's.
     ([cell("dlbuf", "numba", "refused"), cell("numpy", "numba", "shared")],
      None),
-    # What a library takes of its own, so do we.
+    # We take the arrays that a library takes of its own.
     ([cell("torch", "dlbuf", "refused"), cell("torch", "torch", "shared")],
      "torch takes its own"),
     ([cell("torch", "dlbuf", "refused"), cell("torch", "torch", "refused")],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the matrix does not ask of the libraries that are installed."""
+"""Tests of the installed libraries that are not in the matrix."""
 
 import gc
 import sys
@@ -47,7 +47,7 @@ def test_tvm_ffi_exchanges(np, monkeypatch):
 
 @pytest.fixture
 def asked(monkeypatch):
-    """What Tensor.__dlpack__() is asked with, a dict each."""
+    """The arguments of calls of Tensor.__dlpack__(), a dict each."""
     calls = []
     real = dlbuf.Tensor.__dlpack__
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The interop matrix with what is installed here: nothing is wrong."""
+"""The interop matrix with the libraries installed here: nothing is wrong."""
 
 import json
 import os

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What models' own packages make of a picture, against dlbuf.Preparer of the same
-description; and the filters against the libraries that docs/prepare.md names.
+"""The results of models' own packages for a picture, against dlbuf.Preparer of
+the same description; and the filters against the libraries that docs/prepare.md
+names.
 
 The pictures are RGB in plain memory, so that no matrix of colours is in between.
 """
@@ -230,7 +231,7 @@ def test_transformers(name, tmp_path):
 
 @pytest.mark.parametrize("name", [n for n in TRANSFORMERS if n.endswith("says nothing")])
 def test_null(name):
-    """A key with null is what transformers makes of it; where that raises, it is refused."""
+    """A key with null has transformers' meaning; if transformers raises, the key is refused."""
     config, a = TRANSFORMERS[name], picture(336, 252)
     size = ({"shortest_edge": 3136, "longest_edge": 99999} if "Qwen" in name else
             {"shortest_edge": 224, "longest_edge": 290} if "Detr" in name else
@@ -315,7 +316,7 @@ def test_timm(name):
 
 @pytest.mark.parametrize("name", TRANSFORMERS | TIMM)
 def test_own_size(name):
-    """The file's own size changes nothing, and repr() says what makes the same."""
+    """The file's own size changes nothing, and repr() has options of the same result."""
     config = (TRANSFORMERS | TIMM)[name]
     ours = dlbuf.Preparer.from_config(config)
     wants = [ours(picture(*s), format="RGB") for s in SIZES]
@@ -334,7 +335,7 @@ def test_own_size(name):
     ("clip", {"image_processor": TRANSFORMERS["openai/clip-vit-base-patch32"]}),
     ("siglip", TRANSFORMERS["google/siglip-base-patch16-384"] | {"size": HW})])
 def test_presets(preset, config):
-    """A preset is what the model's own configuration is."""
+    """A preset equals the model's own configuration."""
     for width, height in SIZES:
         a = picture(width, height)
         want, _ = dlbuf.Preparer.from_config(config)(a, format="RGB")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tests that others have for the protocol, with dlbuf's objects.
+"""Other projects' tests of the protocol, with dlbuf's objects.
 
 pydlpack (the module "dlpack") ships its tests; they run with dlbuf in its
 place. The interchange tests of data-apis/array-api-tests are in no package

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What other processes run in lab_multiprocessing.py: without NumPy, which takes long."""
+"""The code of other processes in lab_multiprocessing.py: without NumPy, whose import
+takes long."""
 
 import signal
 import zlib
@@ -8,7 +9,7 @@ import dlbuf
 
 
 def describe(x):
-    """What a process sees of an object."""
+    """An object as a process sees it."""
     if isinstance(x, dlbuf.TensorFrame):
         return ("frame", x.info.format, x.sequence, [t.shape for t in x],
                 [zlib.crc32(memoryview(t).tobytes()) for t in x])
@@ -17,10 +18,10 @@ def describe(x):
 
 
 def described(connection):
-    """Describes what comes until None does."""
+    """Describes received objects until None."""
     while (x := connection.recv()) is not None:
         connection.send(describe(x))
-        # It holds the object until it is told, and not during the next wait.
+        # It holds the object until the next message, and not during the wait after that.
         connection.recv()
         del x
 
@@ -45,7 +46,7 @@ def read_nothing(*received):
 
 
 def count(connection, queue):
-    """Reads frames until None, and says what it has read."""
+    """Reads frames until None, and sends their sequence numbers and checksums."""
     while (frame := queue.get()) is not None:
         connection.send((frame.sequence, zlib.crc32(memoryview(frame[0]))))
         frame.release()

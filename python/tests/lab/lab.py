@@ -48,7 +48,7 @@ BOUND = 600     # seconds, for what is certain to come
 
 @case
 def alloc_numpy_import():
-    """What NumPy writes another import of the same dma-buf reads."""
+    """Another import of the same dma-buf reads NumPy's writes."""
     t = dlbuf.alloc((4, 6), "uint16", name="python")
     assert (t.shape, t.strides, t.dtype) == ((4, 6), (6, 1), "uint16")
     assert (t.nbytes, t.path, t.read_only) == (48, "direct", False)
@@ -320,7 +320,7 @@ def lease():
     raises(ValueError, lambda: dlbuf.from_frame(
         [(t.fd, 8)], 8, 4, "NV12", release=callback))
     assert sys.getrefcount(callback) == refs and done[3:] == []
-    # One that raises is told about, and no more.
+    # A callback that raises is only reported.
     told = []
     hook, sys.unraisablehook = sys.unraisablehook, told.append
     frame(lambda: 1 / 0).clear()
@@ -347,7 +347,7 @@ def cycles_through_leases():
         leases(lambda release: dlbuf.from_frame(
             [(t.fd, 8)], 8, 4, "NV12", space=dlbuf.CodeSpace.V4L2,
             device=device, release=release), consumers)
-    # What is on its way keeps a cycle, too: the receiver's tensor. The library's
+    # A message on its way keeps a cycle, too: the receiver's tensor. The library's
     # thread gives back what was sent.
     fired = []
     loop = Loop(lambda release: dlbuf.from_frame(
@@ -383,7 +383,7 @@ def cycles_that_are_acquired():
 
 @case
 def vulkan():
-    """One dma-buf on two devices; the CPU reads what is on the other."""
+    """One dma-buf on two devices; the CPU reads the other device's bytes."""
     try:
         vk = dlbuf.Device("vulkan:0")
     except dlbuf.Error as e:
@@ -433,7 +433,7 @@ def devices_close_early():
 
 @case
 def interop():
-    """The matrix over dma-bufs, with what is in the guest."""
+    """The matrix over dma-bufs, with the guest's libraries."""
     p = subprocess.run([sys.executable, f"{TESTS}/interop", "--only",
                         "dlbuf dma-buf/*/uint*"], capture_output=True,
                        text=True)

@@ -150,7 +150,7 @@ def camera_frames():
 
 @case
 def camera_says():
-    """What a frame says of itself, and each tensor of it."""
+    """The data of a frame, and of each tensor of it."""
     with camera(access="read") as cam:
         sequences, times = [], []
         for _, frame in zip(range(4), cam):
@@ -220,7 +220,7 @@ def camera_lease():
 
 @case
 def camera_all_held():
-    """Then there is no next frame, which is said; or somebody gives one back."""
+    """Then there is no next frame, which is reported; or another holder releases one."""
     with camera(buffers=2) as cam:
         frames = [next(cam) for _ in range(cam.buffers)]
         cam.timeout = 0.3
@@ -357,7 +357,7 @@ def left_in_the_middle():
 
 @case
 def closed_by_another_thread():
-    """Who waits for a frame that does not come is told by the end."""
+    """close() ends the iteration of threads that wait for a frame."""
     with camera(buffers=2, timeout=None) as cam:
         held = [next(cam) for _ in range(cam.buffers)]
         ended = []
@@ -400,7 +400,7 @@ def control_c():
 
 @case
 def forked():
-    """The camera is the parent's, whatever a child does with what it has."""
+    """The camera is the parent's, with any call of a child."""
     with camera(buffers=4) as cam:
         frames = [next(cam) for _ in range(3)]
         want = whole(frames[0])
@@ -445,7 +445,7 @@ def forked():
 
 @case
 def forked_while_another_waits():
-    """A child's close() closes its fds, whatever the parent's threads do."""
+    """A child's close() closes its fds, during any calls of the parent's threads."""
     with camera(buffers=2, timeout=None) as cam:
         held = [next(cam) for _ in range(cam.buffers)]
         thread = threading.Thread(target=lambda: held.append(next(cam)))

@@ -39,7 +39,7 @@ def v4l2_ctl(node, *args):
 
 
 def as_nobody(code):
-    """What Python prints as a user who may open nothing."""
+    """Python's output as a user who may open no device."""
     p = subprocess.run([sys.executable, "-c", code], capture_output=True,
                        text=True, user=65534, group=65534, extra_groups=[])
     if "PermissionError" in p.stderr or "ModuleNotFoundError" in p.stderr:
@@ -69,7 +69,7 @@ assert not libc.prctl(22, 2, program, 0, 0), ctypes.get_errno()     # PR_SET_SEC
 
 @case
 def a_camera_that_cannot_export():
-    """The error names what works, and it works."""
+    """The error names an alternative, and it works."""
     code = WITHOUT_EXPBUF + '''
 node, options = sys.argv[1], {"format": "NV12", "size": (320, 180), "timeout": 600}
 try:
@@ -178,7 +178,7 @@ def camera_formats():
 
 @case
 def cameras_say_why():
-    """Sentences for what is mistaken in a call."""
+    """Error texts for wrong arguments."""
     node, none = vivid(), "/dev/video77"
     for fails, kind, words in (
             (lambda: dlbuf.Camera(77), dlbuf.Error,
@@ -424,7 +424,7 @@ def frame_planes():
 
 @case
 def read_planes():
-    """However reading is spelt, whatever the view, the device and the frame's access."""
+    """With every spelling of read access, every view, device and access of the frame."""
     for device in "cpu", "vulkan:0":
         for view in "planes", "luma", "components", "stacked", "bytes":
             for own in None, "rw", "read":
@@ -820,7 +820,7 @@ def asyncio_loops():
 # ------------------------------------------------------------------ the command
 
 def checked(args, got, out, err, status):
-    """What it printed; a failure is one line on standard error."""
+    """Its output; a failure is one line on standard error."""
     assert got == status, (args, got, out, err)
     assert len(err.splitlines()) == bool(status), (args, err)
     assert "Traceback" not in err, (args, err)

@@ -106,7 +106,7 @@ def address(t):
 # ------------------------------------------------------------------ imports
 
 def shares(path):
-    """What either writes the other reads, over acquire and release."""
+    """Each reads the other's writes, over acquire and release."""
     cuda = Driver()
     cpu, gpu = dlbuf.alloc((4, 6), "uint8", ["cpu", "cuda:0"],
                            exporter="udmabuf")
@@ -221,7 +221,7 @@ def cuda_may_copy():
 
 @on("thor")
 def cuda_dlpack_streams():
-    """The consumer's stream waits for the dma-buf's fence, and nobody else."""
+    """Only the consumer's stream waits for the dma-buf's fence."""
     cuda, v = Driver(), Vgem()
     t = dlbuf.from_fd(v.fd, 4096, "uint8", device="cuda:0")
     other = cuda.stream()
@@ -266,7 +266,7 @@ def cuda_dlpack_streams():
 
 @on("thor")
 def cuda_released_on_the_stream():
-    """The lease is back when what the consumer has submitted is over."""
+    """The lease fires when the consumer's submitted work is complete."""
     cuda, v, gate = Driver(), Vgem(), Vgem()
     s, back = cuda.stream(), threading.Event()
     y, = dlbuf.from_frame([(v.fd, 64)], 64, 64, "R8", device="cuda:0",

@@ -163,7 +163,7 @@ def gstreamer_by_hand():
         part.set_flags(gst.BufferFlags(flag))
         assert dlbuf.gstreamer.frame(part, caps).info.field is field
     raises(dlbuf.Error, lambda: dlbuf.gstreamer.frame(gst.Buffer.new(), caps), "empty")
-    # It has no pixels until somebody sets its fields.
+    # It has no pixels until a program sets its fields.
     part.add_meta(video.VideoCropMeta.get_info(), None)
     raises(dlbuf.InvalidError, lambda: dlbuf.gstreamer.frame(part, caps), "no pixels: 0x0 at 0,0")
     plain = gst.Buffer.new_allocate(None, 62 * 48 * 2, None)
@@ -277,7 +277,7 @@ def gstreamer_ends():
 
 @case
 def gstreamer_errors():
-    """A pipeline that fails says what the element says."""
+    """The error of a failed pipeline has the element's text."""
     gi()
     raises(dlbuf.InvalidError, lambda: next(dlbuf.gstreamer.frames("v4l2src ! nothing")),
            "no element")

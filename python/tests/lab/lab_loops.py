@@ -369,7 +369,7 @@ KEPT = "fds", "mappings", "threads", "dma-bufs", "bytes of dma-bufs"
 
 
 def kept():
-    """What must be the same: the numbers of KEPT."""
+    """The values that must be the same: the numbers of KEPT."""
     resource_sharer.stop()      # as fds() of labtools.py
     with open("/proc/self/maps") as f:
         maps = sum("dmabuf" in line or "memfd:" in line for line in f)
@@ -378,13 +378,13 @@ def kept():
 
 
 def rss():
-    """KiB, after what the allocators can give back."""
+    """KiB, after the allocators have returned their free memory."""
     libc.malloc_trim(0)
     return number("/proc/self/smaps_rollup", "Rss:")
 
 
 def wait_for(want, bound=BOUND):
-    """Leases and what is sent go on the library's thread."""
+    """Leases fire and sent messages are freed on the library's thread."""
     def get():
         gc.collect()
         return kept()
@@ -392,7 +392,7 @@ def wait_for(want, bound=BOUND):
 
 
 def measure(name, fn, world, loops, warm=30, bound=BOUND):
-    """Runs it and returns a list of what it has left behind."""
+    """Runs it and returns a list of the resources that it has left."""
     for _ in range(min(loops, warm)):
         fn(world)       # caches, tables, the first of everything
     before = settled()
@@ -475,7 +475,7 @@ def calls_leave_nothing():
         for name in chosen:
             for _ in range(3):
                 left = measure(name, CALLS[name], world, loops_of(name))
-                # A leak is there each time, what a cache has grown by is not.
+                # A leak occurs each time, the growth of a cache does not.
                 if not left or any(w.startswith(KEPT) for w in left):
                     break
             if left:

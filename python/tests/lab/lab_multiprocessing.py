@@ -115,7 +115,7 @@ def a_receiver_that_dies():
 
 @case
 def a_receiver_that_dies_before_it_reads():
-    """What is in its pipe comes back, whoever has closed the sender's end."""
+    """The objects in its pipe come back after any close of the sender's end."""
     ctx = context()
     for duplex in True, False:
         for close in False, True:
@@ -139,7 +139,7 @@ def a_receiver_that_dies_before_it_reads():
                 settle(cam)
                 if close:
                     continue
-                # Sent to nobody, it comes back at once.
+                # Sent without a reader, it comes back at once.
                 frame = next(cam)
                 raises(BrokenPipeError, lambda: ours.send(frame))
                 frame.release()
@@ -172,7 +172,7 @@ def a_process_that_dies_before_its_arguments():
 
 @case
 def a_queue_whose_readers_are_dead():
-    """Its owner may still read it; what is left comes back when it is closed."""
+    """Its owner may still read it; the rest comes back when it is closed."""
     ctx = context()
     said, say = ctx.Pipe(False)
     q = ctx.Queue()
@@ -218,7 +218,7 @@ def a_message_that_is_not_sent():
 
 @case
 def released_after_put():
-    """put() is done with the frame when it returns, whatever it is part of."""
+    """put() is done with the frame when it returns, in any container."""
     ctx = context()
     q, j, (said, say) = ctx.Queue(), ctx.JoinableQueue(), ctx.Pipe(False)
 
@@ -328,7 +328,7 @@ def many_threads_send():
 
 @case
 def not_pickled():
-    """What has no fd cannot be sent; a file is no process."""
+    """A tensor without an fd cannot be sent; a file is no process."""
     ours, theirs = multiprocessing.Pipe()
     raises(BufferError, lambda: ours.send(dlbuf.from_dlpack(b"abc")),
            "not of a dma-buf")

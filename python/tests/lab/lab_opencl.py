@@ -34,7 +34,7 @@ def copy(queue, source, target):
 
 @case
 def opencl_frames():
-    """Camera, OpenCL, NumPy: each plane is copied by the device, and by nobody else."""
+    """Camera, OpenCL, NumPy: only the device copies each plane."""
     d = device()
     want = read(vivid(), (320, 180), "NV12")
     queue = d.opencl[3]

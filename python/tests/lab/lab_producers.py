@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""dlbuf.pyav, libcamera and picamera2 on what is real: a screen, and the tests' USB
+"""dlbuf.pyav, libcamera and picamera2 on real devices: a screen, and the tests' USB
 camera (tests/doubles/uvc.c). Each byte is compared.
 
     build/interop/uvc env PYTHONPATH=... python3 python/tests/lab/lab_producers.py
@@ -50,7 +50,7 @@ def screen(**options):
 
 @case
 def pyav_screen():
-    """What is written to the screen is in the tensor, and FFmpeg's copy is the same."""
+    """The screen's bytes are in the tensor, and FFmpeg's copy is the same."""
     with screen(format_modifier="0") as grab:
         # The console's cursor is of the screen, too.
         with open("/sys/class/graphics/fbcon/cursor_blink", "w") as blink:
@@ -80,7 +80,7 @@ def pyav_screen():
 
 @case
 def pyav_other_frames():
-    """Of PyAV itself, what is no drm_prime."""
+    """PyAV's own frames that are no drm_prime."""
     av = module("av", "PyAV")
     raises(dlbuf.InvalidError, lambda: dlbuf.pyav.frame(av.VideoFrame(64, 32, "nv12")),
            "of nv12, not of drm_prime")

@@ -147,7 +147,7 @@ for frame in iter(lambda: dlbuf.recv(sock, access="read"), None):
 
 @case
 def one_kind_of_message():
-    """What recv_tensor() and recv_frame() do not take is gone, and so is its lease."""
+    """A message that recv_tensor() and recv_frame() refuse is dropped, and its lease fires."""
     a, b = pair()
     with camera() as cam:
         t = dlbuf.alloc((4,), "uint8")
@@ -221,7 +221,7 @@ def how_it_waits():
         raises(dlbuf.WouldBlockError, fill)
         a.settimeout(0.05)
         raises(TimeoutError, fill)
-        # Who waits lets others run.
+        # A waiting thread lets others run.
         a.settimeout(None)
         b.settimeout(None)
         thread = threading.Thread(target=dlbuf.send, args=(a, t))

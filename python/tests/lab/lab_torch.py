@@ -34,7 +34,7 @@ def case(fn):
 
 @case
 def both_ways():
-    """What either writes the other reads, and the kernel's buffer has it."""
+    """Each reads the other's writes, and the kernel's buffer has them."""
     t = dlbuf.alloc((4, 6), "int16", name="torch")
     x = torch.from_dlpack(t)
     assert x.dtype == torch.int16 and x.shape == (4, 6)
@@ -52,7 +52,7 @@ def both_ways():
 
 @case
 def asarray():
-    """What the documents say of it: the bytes in one dimension, as another type."""
+    """The documented result: the bytes in one dimension, as another type."""
     t = dlbuf.alloc((4, 6), "int16")
     memoryview(t)[0, 1] = 3
     x = torch.asarray(t)

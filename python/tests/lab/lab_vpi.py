@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Verilog simulators: what Python sends them. Here this process has the simulator's end of
+"""Verilog simulators: Python's messages to them. Here this process has the simulator's end of
 the socket; tests/verilog/doc has a real one. For the lab."""
 
 import os

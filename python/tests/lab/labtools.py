@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The harness of the lab's cases: what lab.py and its parts share."""
+"""The harness of the lab's cases: the common part of lab.py and its parts."""
 
 import fcntl
 import fnmatch
@@ -46,7 +46,7 @@ def raises(kind, fn, words=""):
 
 def fds():
     # multiprocessing's thread that hands out fds closes its own after the
-    # receiver has what it waited for: it ends first.
+    # receiver has the object of its wait: it ends first.
     resource_sharer.stop()
     gc.collect()
     return sorted(os.listdir("/proc/self/fd"))

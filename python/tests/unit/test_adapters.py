@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""dlbuf.pyav, libcamera and picamera2 without dma-bufs, PyAV and libcamera: which
-planes they find, and what they refuse. lab_producers.py has the real ones."""
+"""dlbuf.pyav, libcamera and picamera2 without dma-bufs, PyAV and libcamera: the
+planes that they find, and their refusals. lab_producers.py has the real ones."""
 
 import errno
 import os
@@ -20,7 +20,7 @@ from producers import (GR88, LAYERS, NV12, R8, R16, RG88, Object, Request, aroun
 
 @pytest.fixture
 def said(monkeypatch):
-    """Calls an adapter and returns what it would import."""
+    """Calls an adapter and returns the frame that it would import."""
     def call(module, *args, **kwargs):
         with monkeypatch.context() as m:
             m.setattr(module, "import_frame", lambda *a, **k: (a, Object(**k)))
@@ -134,7 +134,7 @@ def test_pyav_refuses(frame, kind, words):
 
 
 def test_pyav_random_descriptors():
-    """Whatever is in the descriptor is one sentence."""
+    """Any descriptor causes one sentence."""
     random.seed(1)
     desc, fd = dlbuf.pyav._Descriptor(), os.memfd_create("no dma-buf")
     small = [-(1 << 31), -1, 0, 1, 1, 1, 2, 2, 3, 4, 5, (1 << 31) - 1]
@@ -254,7 +254,7 @@ def test_picamera2(monkeypatch):
             assert k.orientation == 3
             k.release()
             assert request.held == 1
-    # It is no dma-buf: what was acquired is released.
+    # It is no dma-buf: the acquired request is released.
     with pytest.raises(dlbuf.Error):
         dlbuf.picamera2.frame(request)
     assert request.held == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every way in decides once what a tensor may be: its counts fit, its bytes have
+"""Every way in checks a tensor once: its counts fit, its bytes have
 addresses, and it keeps the owner of its memory."""
 
 import ctypes
@@ -160,7 +160,7 @@ def test_every_dtype(code):
 
 @pytest.mark.parametrize("dtype", [(0, 4, 1), (1, 1, 1), (1, 7, 1), (15, 6, 1), (17, 4, 1)])
 def test_padded_elements(np, dtype):
-    """A consumer that is not told of the padding would read a part of the elements."""
+    """A consumer that does not know of the padding would read a part of the elements."""
     t = dlbuf.from_dlpack(padded(dtype, PADDED))
     for u in t, t[1:], t.share(), t.copy():
         for told in (1, 1), (1, 3), (2, 0):
@@ -238,7 +238,7 @@ NOT_OF_DLPACK = ["g", "G", "M8[s]", "m8[us]", "O", "S4", "U2", "V3", "u2,f4",
 
 @pytest.mark.parametrize("kind", NOT_OF_DLPACK)
 def test_not_of_dlpack(np, kind):
-    """What DLPack cannot say, NumPy's array interface does not say either."""
+    """NumPy's array interface does not describe what DLPack cannot describe."""
     array = np.zeros(2, kind)
     with pytest.raises((BufferError, TypeError)) as refused:
         array.__dlpack__()

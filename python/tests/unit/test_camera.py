@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What of cameras needs none: names, sizes, sentences, the ioctls' layouts."""
+"""The parts of cameras that need no camera: names, sizes, sentences, the ioctls' layouts."""
 
 import os
 import re

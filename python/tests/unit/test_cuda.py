@@ -264,7 +264,7 @@ def get(name, *args):
 def at(address, shape, kind=2, dtype="uint8"):
     return dlbuf.share(None, address, shape, dtype, device=(kind, 0))
 """
-# One tensor of a dma-buf, for which a memfd stands.
+# One tensor of a dma-buf, which a memfd replaces.
 ONE = """
 d = dlbuf.Device("cuda:0", bridge=False)
 t, = dlbuf._dlbuf.alloc((d,), 64, "uint8", None, "device", None, ())
@@ -380,7 +380,7 @@ assert of(dlbuf.from_dlpack(bytearray(8)).reshape(2, 4)) == (0,) * 8
 
 
 def test_export():
-    """A memfd stands for the dma-buf."""
+    """A memfd replaces the dma-buf."""
     with_double("memfds", """
 d = dlbuf.Device("cuda:0", bridge=False)
 ctx = get("cuDevicePrimaryCtxRetain", 0)

@@ -88,7 +88,7 @@ def test_consumers_keep_the_cycle(name):
 
 
 def test_tensors_are_whole_when_others_are_finalized():
-    """Whoever has been asked first, what a tensor shows is there or it is
+    """In any order of calls, a tensor's memory exists or the tensor is
     closed."""
     seen = []
 

@@ -85,7 +85,7 @@ def rows_of(first):
 
 
 def test_presets():
-    """README's table of presets is what they are."""
+    """README's table of presets has their values."""
     names, _, *rows = rows_of("preset")
     assert {ast.literal_eval(row[0].strip("`")): {
         name.strip("`"): ast.literal_eval(cell) for name, cell in zip(names[1:], row[2:]) if cell}
@@ -111,7 +111,7 @@ def test_charts():
 
 
 def test_names():
-    """What the documents call exists: dlbuf.gstreamer.frames, dlbuf.from_fd."""
+    """Functions that the documents call exist: dlbuf.gstreamer.frames, dlbuf.from_fd."""
     root = os.path.join(os.path.dirname(__file__), "../../..")
     package = os.path.dirname(dlbuf.__file__)
     named = set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""os.fork(): what is the parent's is refused in the child, and nothing hangs.
+"""os.fork(): the parent's objects are refused in the child, and nothing hangs.
 Subinterpreters are refused."""
 
 import atexit
@@ -19,7 +19,7 @@ from conftest import Producer
 
 
 def in_child(fn):
-    """What fn returns in a child that ends as Python does; "" if it fails."""
+    """The result of fn in a child that ends as Python does; "" if it fails."""
     r, w = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)     # of threads

@@ -261,7 +261,7 @@ def test_map(np):
 
 
 def test_memory(np):
-    """What was freed below an output that lives does not stay in the process."""
+    """Freed memory below a live output does not stay in the process."""
     def resident():
         with open("/proc/self/statm") as f:
             return int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE")
@@ -286,7 +286,7 @@ def test_memory(np):
 
 
 def test_calls(np):
-    """What is the same for all frames of a stream is not computed again for each."""
+    """Values that are the same for all frames of a stream are computed once."""
     frame = dlbuf.from_dlpack(np.zeros((12, 16), "uint8"))
     p = dlbuf.Preparer(size=8, channels="grey")
     x, info = p(frame, format="GREY")
@@ -396,7 +396,7 @@ def test_config_refused(words, config, tmp_path):
 
 
 def test_config(np, tmp_path):
-    """Options beside a configuration; what depends on the picture is refused with it."""
+    """Options beside a configuration; options that depend on the picture are refused with it."""
     p = dlbuf.Preparer.from_config(VIT, dtype="uint8", scale=1, mean=0, std=1, layout="nhwc",
                                    turn=1, crop=(0, 0, 12, 6))
     x, info = p(rgb(np), format="RGB")
@@ -540,7 +540,7 @@ REPLACED = [
 
 @pytest.mark.parametrize("base, given, want", REPLACED)
 def test_replaced(np, base, given, want):
-    """An option takes what means nothing beside it out of the preset or the file."""
+    """An option removes options of the preset or the file that mean nothing beside it."""
     make = dlbuf.Preparer if isinstance(base, str) else dlbuf.Preparer.from_config
     want = dict(want)
     a = rgb(np)
@@ -571,7 +571,7 @@ def test_copies(np, how):
 
 
 def test_crops(np):
-    """Each crop is what a Preparer with that option makes; by a file's rule, too."""
+    """Each crop equals the result of a Preparer with that option; by a file's rule, too."""
     a = rgb(np)
     parts = [(0, 0, 8, 6), (3.5, 2, 9, 9.5), (4, 1, 12, 4)]
     cut = {"do_center_crop": True, "crop_size": 6, "size": {"shortest_edge": 8}}

@@ -150,7 +150,7 @@ def test_copy():
     u = _dlbuf.from_capsule(c)
     source[0] = 0x7A
     assert bytes(t) == b"zbcdef" and bytes(u) == b"abcdef" and u.is_copied
-    # A copy of what cannot be written can be.
+    # A copy of a read-only tensor is writable.
     v = dlbuf.from_dlpack(b"abc", copy=True)
     assert not v.read_only
     memoryview(v)[0] = 1
@@ -472,8 +472,8 @@ def test_shutdown_with_leftovers():
 
 
 def test_nobody_asks_for_the_gil_at_exit():
-    """What the interpreter calls at exit, called early: memory of others is
-    not given back any more."""
+    """Calls the interpreter's exit hook early: memory of others is not given
+    back any more."""
     code = ("import dlbuf\n"
             "source = bytearray(9)\n"
             "t = dlbuf.from_dlpack(source)\n"

@@ -68,7 +68,7 @@ def use(t):
 
 
 def close(x):
-    """Until it is; then who uses it is told so, and nothing else."""
+    """Repeats close() while another thread uses the tensor; no other error occurs."""
     while not x.closed:
         try:
             x.close()
@@ -186,7 +186,7 @@ def test_devices_closed_under_everybody():
 
 
 def test_errors_are_their_threads():
-    """Each has its own errno and sentence, whatever the others fail at."""
+    """Each has its own errno and sentence, in spite of failures of the others."""
     def work():
         fd = 1000 + threading.get_native_id() % 1000
         for _ in range(ROUNDS):

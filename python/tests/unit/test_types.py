@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What needs no memory: enums, dtypes, errors, formats, protocols."""
+"""Parts that need no memory: enums, dtypes, errors, formats, protocols."""
 
 import copy
 import enum
@@ -487,7 +487,7 @@ def test_what_is_unknown_lists_what_there_is(call, says):
 
 
 def test_names_equal():
-    """What calls take by a name equals the name, too; and no other."""
+    """A member that calls take by a name equals the name, too; and no other."""
     for x, name, other in (
             (dlbuf.Access.RW, "rw", "read"), (dlbuf.View.LUMA, "luma", "rows"),
             (dlbuf.CodeSpace.DRM, "DRM", "V4L2"), (dlbuf.Order.FENCE, "fence", "x"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Views over plain memory, compared with what NumPy makes of the same words, and
+"""Views over plain memory, compared with NumPy's results for the same words, and
 the conversions of a Tensor."""
 
 import copy
@@ -361,7 +361,7 @@ def test_ml_dtypes(np):
                                    "float64x4", "uint24", "int8x2", "opaque64", "bfloat16",
                                    "float4_e2m1fnx2", "float6_e2m3fnx4"])
 def test_bytes_of_any_dtype(dtype):
-    """In the order of the dimensions, also of views, whatever the dtype is."""
+    """In the order of the dimensions, also of views, for every dtype."""
     n = dlbuf.dtype(dtype).itemsize
     memory = bytearray(i % 251 for i in range(12 * n))
     t = dlbuf.share(memory, ctypes.addressof(ctypes.c_char.from_buffer(memory)), (3, 4), dtype)

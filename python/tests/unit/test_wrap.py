@@ -53,7 +53,7 @@ def test_wrap_a_capsule():
 
 
 def test_wrap_with_to_dlpack():
-    """What has no __dlpack__() has a function that makes the capsule."""
+    """An object without __dlpack__() has a function that makes the capsule."""
     p = Producer()
     t = dlbuf.wrap([p], lambda x: x[0].capsule())
     assert bytes(t) == b"\1\2\3"
@@ -66,7 +66,7 @@ def test_reversed():
     t = dlbuf.wrap(source)
     r = dlbuf.wrap(t, reverse=True)
     assert (r.shape, r.strides) == ((4, 3, 2), (1, 4, 12))
-    # The one it was made of is what it was.
+    # The original is unchanged.
     assert (t.shape, t.strides) == ((2, 3, 4), (12, 4, 1))
     m, n = memoryview(t), memoryview(r)
     assert all(m[i, j, k] == n[k, j, i]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * How a Hexagon DSP touches a tensor's memory: by a remote call that copies an argument.
+ * Accesses to a tensor's memory by a Hexagon DSP: a remote call copies an argument.
  * A real DSP needs code of its own for that, so this is for the double of the library.
  */
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * How a simulator touches a tensor's memory: the test bench tests/verilog/bench.v copies
- * between its bytes and those of another tensor.
+ * Accesses to a tensor's memory by a simulator: the test bench tests/verilog/bench.v
+ * copies between this tensor and another one.
  */
 #include <errno.h>
 #include <poll.h>
@@ -85,7 +85,7 @@ static int copy(DLManagedTensorVersioned *t, uint64_t offset, void *dst,
 		if (done[i].fd >= 0)
 			close(done[i].fd);
 	}
-	/* The simulator's users of the imports are gone, too. */
+	/* The simulator does not use the imports any more, either. */
 	while (!ret && event_awaits(info.device))
 		sched_yield();
 	info.device->cache.hits = hits;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a call of a double begins and ends, for those whose calls return an int, and what
- * becomes of its objects when it is reset.
+ * Begin and end of a double's call, for doubles whose calls return an int, and the
+ * destruction of its objects at a reset.
  */
 #ifndef FAKE_CALLS_H
 #define FAKE_CALLS_H
 
 #include "streams.h"
 
-/* What a call needs before it is looked at any further. The double may have more. */
+/* The state that a call needs before its arguments are checked. The double may have more. */
 enum {
 	NEEDS_INIT = 1,
 	NEEDS_DEVICE = 2,	/* that is not lost */
@@ -18,12 +18,12 @@ enum {
 
 /* The double defines it. */
 extern const struct rules {
-	/* What calls return within a host function; in a child; before the first call. */
+	/* The results of calls in a host function; in a child; before the first call. */
 	int in_function, in_child, before_init;
 	void (*enter)(void);	/* each call does it first; or NULL */
 	/* Why a call fails that needs something of the double's own; or NULL. */
 	int (*own)(unsigned int needs);
-	/* What destroys each kind when the double is reset, the last kind first. */
+	/* The functions that destroy each kind at a reset, the last kind first. */
 	unsigned int nkinds;
 	void (*const *destroy)(struct object *o);
 } rules;
@@ -33,7 +33,7 @@ extern STATIC_TLS bool refused;
 /* The name of the call where another API's double makes it, or NULL; see hip.c. */
 extern STATIC_TLS const char *called_as;
 
-/* Against the rules, by the call that is being made; what it is to return. */
+/* Reports a broken rule of the current call; returns the call's result. */
 int refuse(int result, const char *why);
 /* Takes the lock. Why the call fails, or 0. */
 int begin(const char *name, unsigned int needs);
@@ -47,7 +47,7 @@ int end(int result);
 	if (result)					\
 		return end(result);
 
-/* Begins one that frees: it does so whatever it returns, unless it is refused. */
+/* Begins a call that frees: it frees with every result, unless it is refused. */
 #define BEGIN_FREE(needs)				\
 	int result = begin(__func__, needs);		\
 							\

@@ -7,14 +7,14 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* What a test sets first, and then what the double saw. */
+/* The fields that a test sets, and then those that the double counts. */
 #define DRIVER_FIELDS							\
 	const char *failing;	/* this function returns .result */	\
 	int result;							\
-	unsigned int spared;	/* so many calls of it before */	\
+	unsigned int spared;	/* number of calls before that */	\
 	unsigned long fail_at;	/* the n-th call from now does ... */	\
 	pid_t fail_thread;	/* ... of this thread; 0: of all */	\
-	_Atomic(int) lost;	/* what all calls return from now on */	\
+	_Atomic(int) lost;	/* the result of all calls from now on */	\
 	void (*lose)(int result);	/* loses the device, or NULL */	\
 	bool strict;		/* the first wrong call is the last */	\
 	/* Called as each call begins, without the lock. */		\

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Fences that a double gives, to signal when its work is over: sync_files of vgem, or
- * eventfds that stand for them.
+ * eventfds that replace them.
  */
 #ifndef FAKE_FENCES_H
 #define FAKE_FENCES_H
@@ -20,7 +20,7 @@ struct teller {
  * kernel has no vgem, or no fence: then the work has to be waited for.
  */
 int fence_new(bool plain, bool over, struct teller *t);
-/* It signals; nothing where there is none. */
+/* Signals the fence; without one, does nothing. */
 void fence_tell(struct teller *t);
 bool is_readable(int fd);
 

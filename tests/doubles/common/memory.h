@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What doubles of drivers share about memory: addresses, pages, and fds of it. */
+/* Memory of doubles of drivers: addresses, pages, and fds of it. */
 #ifndef FAKE_MEMORY_H
 #define FAKE_MEMORY_H
 
@@ -12,7 +12,7 @@
 
 size_t align_up(size_t bytes, size_t align);
 size_t page_up(size_t bytes);
-/* Addresses that nobody can touch, or NULL. */
+/* Addresses without access, or NULL. */
 void *reserve(size_t bytes, size_t align);
 /* All of it is mapped. */
 bool is_mapped(const void *p, size_t bytes);
@@ -33,7 +33,7 @@ void spoil_page(void *page);
 
 bool is_memfd(int fd);
 bool is_dma_buf(int fd);
-/* A dma-buf, or a memfd where these stand for dma-bufs. */
+/* A dma-buf, or a memfd if memfds replace dma-bufs. */
 bool is_fit(int fd, bool memfds);
 ino_t inode_of(int fd);
 /* Counts an fd as wrong that a driver must not keep: not CLOEXEC, or one of 0 to 2. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What doubles of drivers share: calls that can be made to fail, and objects whose use
- * is watched. No driver is named here. A double embeds these structs, checks arguments,
- * and says what a call returns.
+ * Shared by doubles of drivers: calls that can be made to fail, and objects whose use
+ * is checked. No driver is named here. A double embeds these structs, checks arguments,
+ * and chooses the result of a call.
  */
 #ifndef FAKE_OBJECTS_H
 #define FAKE_OBJECTS_H
@@ -37,11 +37,11 @@ extern bool freeing;		/* a call frees memory, and keeps others waiting */
 
 /* Against the rules: counted, and said. */
 __attribute__((format(printf, 1, 2))) void wrong(const char *fmt, ...);
-/* Takes the lock for a call. Whether the test wants it to fail. */
+/* Takes the lock for a call. Returns whether the test makes the call fail. */
 bool call_begin(const char *name);
 /*
- * Call before a call waits for a stream. The library's thread may not: another stream may
- * wait for what it does. A free waits as it likes.
+ * Call before a call waits for a stream. The library's thread may not wait, because
+ * another stream may wait for that thread. A call that frees may wait on any thread.
  */
 void begins_to_wait(void);
 /* The driver is lost: all calls return this from now on, and jobs are dropped. */
@@ -71,9 +71,9 @@ struct object {
 void *make(unsigned int kind, size_t size, struct context *ctx, bool ours);
 /* The object that it is, live, or NULL. */
 void *object_of(const void *handle, unsigned int kind);
-/* Whether it is one that is gone. */
+/* Whether the object was destroyed. */
 bool was(const void *handle, unsigned int kind);
-/* It is gone; said if a stream still uses it. */
+/* Marks the object as destroyed; reports it if a stream still uses it. */
 void unmake(struct object *o);
 /* Destroys all of a kind that live in a context (NULL: any), or only counts. */
 unsigned int destroy_all(unsigned int kind, struct context *ctx,

@@ -69,7 +69,7 @@ static bool reads_within(const struct program *g, const struct run *r, uint c, s
 	return true;
 }
 
-/* The corners of an image are the ends of what is written. */
+/* The corners of an image are the ends of the written range. */
 static const char *check_image(uint8_t *const buffers[PREPARE_BUFFERS],
 			       const size_t bytes[PREPARE_BUFFERS], const struct run *r, uint image)
 {

@@ -292,7 +292,7 @@ int stream_add(struct stream *s, const struct job *model)
 void streams_reset(void)
 {
 	pthread_mutex_lock(&lock);
-	/* What waits for ever is dropped. */
+	/* Commands that would wait without end are dropped. */
 	if (!driver->lost)
 		driver->lost = -1;
 	while (streams)
@@ -308,7 +308,7 @@ static bool is_idle(const struct stream *s, uint64_t until)
 	return !s->head || s->head->sequence > until;
 }
 
-/* The stream, and what is before it by what legacy streams mean. */
+/* The stream, and the streams that come before it by the rules of legacy streams. */
 static bool stream_is_over(const void *stream, uint64_t until)
 {
 	const struct stream *s = stream;

@@ -45,7 +45,7 @@ struct kernel_job {
 	uint32_t across, down, images;	/* items */
 };
 
-/* It works on live objects only: what is freed too early is said by unmake(). */
+/* It works on live objects only: unmake() reports an object that is freed too early. */
 struct job {
 	struct job *next;
 	uint64_t sequence;	/* among those of all streams */
@@ -86,7 +86,7 @@ int stream_start(struct stream *s);
 int stream_add(struct stream *s, const struct job *model);
 void stream_init(struct stream *s, const struct context *ctx, bool legacy,
 		 bool blocking);
-/* It ends when its jobs are done; `now`: waits for that, for who frees it. */
+/* It ends when its jobs are done; `now`: waits for that, for a call that frees it. */
 void stream_end(struct stream *s, bool now);
 /* Ends all of them, and drops their jobs. Objects go with objects_free(). */
 void streams_reset(void);
@@ -100,7 +100,7 @@ int context_finish(const struct context *ctx);
 int record_finish(struct record *record);
 /*
  * Waits for all streams of the object's context as a call that frees does. Not
- * where a stream uses the object itself, which unmake() says.
+ * if a stream uses the object itself, which unmake() reports.
  */
 void wait_to_free(const struct object *o);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The words of an environment variable that say what a double is to be; and what a
- * driver says of its results.
+ * The words of an environment variable that choose the behaviour of a double; and
+ * the driver's descriptions of its results.
  */
 #ifndef FAKE_WORDS_H
 #define FAKE_WORDS_H
@@ -16,13 +16,13 @@ struct word {
 };
 
 /*
- * Applies words, separated by commas (NULL: none). Those that are not in the table go to
- * other(), if there is one, and mean nothing else.
+ * Applies words, separated by commas (NULL: none). Words that are not in the table are
+ * passed to other(), if there is one.
  */
 void words_apply(const char *words, const struct word *table, size_t n,
 		 void (*other)(const char *word));
 
-/* What a driver says of a result. */
+/* The driver's name of a result. */
 struct result_text {
 	int result;
 	const char *name, *text;

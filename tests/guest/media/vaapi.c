@@ -7,7 +7,7 @@
 #include <va/va.h>
 #include <va/va_drm.h>
 
-/* vgem has no driver: how libva says so is all there is to see. */
+/* vgem has no driver: this shows libva's error. */
 int main(void)
 {
 	int major, minor, fd = open("/dev/dri/renderD128", O_RDWR | O_CLOEXEC);

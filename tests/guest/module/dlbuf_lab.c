@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * dlbuf_lab: an exporter of dma-bufs, and fences, that fail when told to. It is
+ * dlbuf_lab: an exporter of dma-bufs and fences that fail on request. It is
  * for the tests of dlbuf in their virtual machine and nowhere else; the header
- * says what it does.
+ * describes it.
  *
  * It cannot be unloaded: fences keep no reference to their module.
  */
@@ -87,7 +87,7 @@ static long lab_make_fence(struct lab_owner *owner)
 	if (fd < 0) {
 		if (file)
 			fput(file->file);
-		/* Nobody has seen it, and none is freed while it is pending. */
+		/* No process has seen the fence, and a pending fence must not be freed. */
 		dma_fence_signal(&f->base);
 		dma_fence_put(&f->base);
 		return fd;
@@ -129,7 +129,7 @@ static long lab_signal(void __user *arg)
 
 /* ---- the exporter */
 
-/* Counts a call. Those that want the memory fail once it has been taken away. */
+/* Counts a call. Calls that need the memory fail once it was revoked. */
 static int lab_enter(struct lab_buffer *b, u32 *count, u32 refused)
 {
 	int ret;
@@ -206,7 +206,7 @@ static vm_fault_t lab_vm_fault(struct vm_fault *vmf)
 	struct lab_buffer *b = vmf->vma->vm_private_data;
 	vm_fault_t ret = VM_FAULT_SIGBUS;
 
-	/* Until the page is in: who revokes then finds it. */
+	/* Until the page is mapped: a revocation then finds it. */
 	mutex_lock(&lab_mutex);
 	if (!b->revoked && vmf->pgoff < b->npages)
 		ret = vmf_insert_pfn(vmf->vma, vmf->address,
@@ -237,7 +237,7 @@ static int lab_mmap(struct dma_buf *dmabuf, struct vm_area_struct *vma)
 	return 0;
 }
 
-/* Which a dma-buf has to have: no device of the lab maps one. */
+/* A dma-buf must have this function: no device of the lab calls it. */
 static struct sg_table *lab_map(struct dma_buf_attachment *at,
 				enum dma_data_direction dir)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * /dev/dlbuf-lab: dma-bufs and fences that fail when a test says so. Only the
+ * /dev/dlbuf-lab: dma-bufs and fences that fail when a test asks for it. Only the
  * lab has it (tests/guest/lab --module). tests/harness/lab_module.h has the calls.
  *
- * Each open of the node owns what was made with it. When it closes, its
- * fences that are still pending end with -ECANCELED, and its buffers hold up
- * nobody any longer.
+ * Each open of the node owns the objects made with it. When it closes, its
+ * fences that are still pending end with -ECANCELED, and its buffers do not
+ * delay any call any longer.
  */
 #ifndef DLBUF_LAB_H
 #define DLBUF_LAB_H
@@ -46,7 +46,7 @@ struct dlbuf_lab_signal {
 #define DLBUF_LAB_SIGNAL	_IOW('L', 2, struct dlbuf_lab_signal)
 
 /*
- * What begin_cpu_access of a dma-buf does from now on, and with it
+ * The behaviour of begin_cpu_access of a dma-buf from now on, and so of
  * DMA_BUF_IOCTL_SYNC with START. First it waits for `hold_ms`, interruptibly,
  * or until another call of this ioctl sets 0. Then it fails with `error`, a
  * negative errno, `times` times.
@@ -61,14 +61,14 @@ struct dlbuf_lab_begin {
 #define DLBUF_LAB_BEGIN		_IOW('L', 3, struct dlbuf_lab_begin)
 
 /*
- * Takes the memory away from a dma-buf, for good: what is mapped raises
- * SIGBUS, and begin_cpu_access and mmap() fail with -ENODEV. The argument
+ * Takes the memory away from a dma-buf, for good: accesses to its mappings
+ * raise SIGBUS, and begin_cpu_access and mmap() fail with -ENODEV. The argument
  * points to the fd.
  */
 #define DLBUF_LAB_REVOKE	_IOW('L', 4, __s32)
 
-/* How often the dma-buf's functions were called; `holding`: who waits in
- * begin_cpu_access now; `mapped`: how many mmap()s there are now. */
+/* Counts of calls of the dma-buf's functions; `holding`: threads that are in
+ * begin_cpu_access now; `mapped`: mappings that exist now. */
 struct dlbuf_lab_count {
 	__s32 fd;
 	__u32 begin, end, mmap;

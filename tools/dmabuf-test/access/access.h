@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a device itself touches memory: access/NAME.c for each backend that has a way
- * to do it without code of the application's. dmabuf-test and the conformance suite use it.
+ * Accesses to memory by a device itself: access/NAME.c for each backend that can do it
+ * without code of the application. dmabuf-test and the conformance suite use it.
  */
 #ifndef DMABUF_TEST_ACCESS_H
 #define DMABUF_TEST_ACCESS_H
@@ -27,9 +27,9 @@ struct access {
 		     const void *src, size_t bytes);
 	/*
 	 * A read, or a write, that is only submitted, for devices that wait by
-	 * themselves; NULL for others. job_done() asks without waiting whether the
-	 * job has ended, if only by an error; finish_read() waits, copies, frees the
-	 * job and returns the error. For a write the bytes are those that were written.
+	 * themselves; NULL for others. job_done() checks without waiting whether the
+	 * job has ended, also by an error; finish_read() waits, copies, frees the job
+	 * and returns the error. For a write these are the bytes that were written.
 	 */
 	int (*submit_read)(DLManagedTensorVersioned *t, uint64_t offset,
 			   size_t bytes, void **job);
@@ -38,24 +38,24 @@ struct access {
 	bool (*job_done)(void *job);
 	int (*finish_read)(void *job, void *dst, size_t bytes);
 	/*
-	 * Called in each process before what it holds is counted; NULL: nothing.
+	 * Called in each process before its resources are counted; NULL: nothing to do.
 	 * True: the driver keeps fds, mappings and memory from its first use on.
 	 */
 	bool (*prepare)(void);
 	/*
-	 * The device registers host memory: of a udmabuf it has to know the
-	 * memfd, and of other exporters it may take nothing.
+	 * The device registers host memory: for a udmabuf the library must know
+	 * the memfd, and buffers of other exporters may be refused.
 	 */
 	bool wants_memfds;
-	/* The driver works in no child of a process that has used it. */
+	/* The driver does not work in a child of a process that has used it. */
 	bool no_children;
 	/* The driver keeps fds from its first use on; not those of devices. */
 	bool keeps_fds;
-	/* The fence of a release is there before the work has begun. */
+	/* The fence of a release exists before the work has begun. */
 	bool fences_early;
 	/*
-	 * The program names the devices, and one of a name can be open at a time:
-	 * this is another one. NULL: the driver names them.
+	 * The program names the devices, and only one device of a name can be
+	 * open at a time: this is another name. NULL: the driver names them.
 	 */
 	const char *second;
 };

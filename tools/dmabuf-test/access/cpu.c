@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* How the CPU touches a tensor's memory. */
+/* Accesses to a tensor's memory by the CPU. */
 #include <errno.h>
 #include <string.h>
 

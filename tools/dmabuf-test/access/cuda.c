@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* How a CUDA device touches a tensor's memory: on the legacy default stream. */
+/* Accesses to a tensor's memory by a CUDA device, on the legacy default stream. */
 #define LIBRARY "libcuda.so.1"
 #define VARIABLE "DLBUF_CUDA_LIBRARY"
 #define DOUBLE "fake_cuda"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a device of a driver with streams touches a tensor's memory: its copy engine,
- * between the tensor and pinned memory, on the default stream. CUDA's and HIP's
- * functions differ in their names only.
+ * Accesses to a tensor's memory by a device of a driver with streams: its copy
+ * engine copies between the tensor and pinned memory, on the default stream. CUDA's
+ * and HIP's functions differ only in their names.
  *
  * The file that includes this defines CALLS, the functions' names in the order of
  * struct calls; LIBRARY and its VARIABLE, DOUBLE, a function that only the double has;
@@ -148,7 +148,7 @@ static int device_write(DLManagedTensorVersioned *t, uint64_t offset,
 	return ret;
 }
 
-/* Writes what src points to. If src is NULL, it reads. */
+/* Writes the bytes at src. If src is NULL, it reads. */
 static int device_submit_write(DLManagedTensorVersioned *t, uint64_t offset,
 			       const void *src, size_t bytes, void **job)
 {
@@ -201,9 +201,9 @@ static int device_finish_read(void *job, void *dst, size_t bytes)
 }
 
 /*
- * A real driver keeps files and memory from its first use on; and none may be
- * used before a fork(), so that this cannot be had first. The double gives all
- * of it back.
+ * A real driver keeps files and memory from its first use on, and cannot be
+ * used before a fork(), so this cannot be done in advance. The double frees all
+ * of it.
  */
 static bool device_prepare(void)
 {

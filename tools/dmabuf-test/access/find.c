@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Which of them is a device's. */
+/* Finds the access of a device. */
 #include <string.h>
 
 #include "access.h"

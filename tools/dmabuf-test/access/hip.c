@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* How a HIP device touches a tensor's memory: on the default stream. */
+/* Accesses to a tensor's memory by a HIP device, on the default stream. */
 #define LIBRARY "libamdhip64.so"
 #define VARIABLE "DLBUF_HIP_LIBRARY"
 #define DOUBLE "fake_hip"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * How a Level Zero device touches a tensor's memory: by copies between the tensor and
+ * Accesses to a tensor's memory by a Level Zero device: copies between the tensor and
  * host memory, on dlbuf's own command list.
  */
 #include <dlfcn.h>
@@ -155,7 +155,7 @@ static int levelzero_write(DLManagedTensorVersioned *t, uint64_t offset,
 	return ret;
 }
 
-/* Writes what src points to. If src is NULL, it reads. */
+/* Writes the bytes at src. If src is NULL, it reads. */
 static int levelzero_submit_write(DLManagedTensorVersioned *t, uint64_t offset,
 				  const void *src, size_t bytes, void **job)
 {
@@ -198,7 +198,10 @@ static int levelzero_finish_read(void *job, void *dst, size_t bytes)
 	return ret;
 }
 
-/* The loader keeps its driver from the first use on; the double as a loader does not. */
+/*
+ * The loader keeps its driver from the first use on; the double does not, if it replaces the
+ * loader.
+ */
 static bool levelzero_prepare(void)
 {
 	void *lib = dlopen(library(), RTLD_NOW);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* How an OpenCL device touches a tensor's memory: by commands on the default queue. */
+/* Accesses to a tensor's memory by an OpenCL device: commands on the default queue. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -46,7 +46,7 @@ static void load_once(void)
 	}
 }
 
-/* The whole dma-buf is the buffer of the tensor. */
+/* The tensor's buffer is the whole dma-buf. */
 static int find(DLManagedTensorVersioned *t, cl_command_queue *queue, cl_mem *mem)
 {
 	DLBUF_INFO(dlbuf_tensor_info, info);
@@ -89,7 +89,7 @@ struct job {
 	uint8_t bytes[];
 };
 
-/* Writes what src points to. If src is NULL, it reads. */
+/* Writes the bytes at src. If src is NULL, it reads. */
 static int opencl_submit_write(DLManagedTensorVersioned *t, uint64_t offset,
 			       const void *src, size_t bytes, void **out)
 {
@@ -106,7 +106,7 @@ static int opencl_submit_write(DLManagedTensorVersioned *t, uint64_t offset,
 				    NULL, &job->event)) || cl.flush(queue)))
 		ret = -EIO;
 	if (ret) {
-		/* The command may be there, though it could not be flushed. */
+		/* The command may be on the queue, although it could not be flushed. */
 		if (job && job->event) {
 			cl.wait(1, &job->event);
 			cl.release(job->event);

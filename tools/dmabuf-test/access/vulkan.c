@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * How a Vulkan device touches a tensor's memory: vkCmdCopyBuffer between the
+ * Accesses to a tensor's memory by a Vulkan device: vkCmdCopyBuffer between the
  * tensor's buffer and a staging buffer, on the device's default queue.
  */
 #include <errno.h>
@@ -58,7 +58,7 @@ static int load(struct copy *c, DLManagedTensorVersioned *t)
 	return 0;
 }
 
-/* Cached memory, if there is some: the CPU reads other memory of a GPU slowly. */
+/* Prefers cached memory: the CPU reads other memory of a GPU slowly. */
 static int find_host_memory(struct copy *c, uint32_t types, uint32_t *type)
 {
 	const VkMemoryPropertyFlags wanted =
@@ -131,7 +131,7 @@ static int make_commands(struct copy *c)
 	return 0;
 }
 
-/* Copies, and lets the host see what came to the staging buffer. */
+/* Copies, and makes the staging buffer's bytes visible to the host. */
 static int record(struct copy *c, VkBuffer from, VkBuffer to,
 		  const VkBufferCopy *region)
 {
@@ -173,7 +173,7 @@ static int wait_for(struct copy *c)
 {
 	VkResult result;
 
-	/* A second each: V3DV wakes nobody when its device is lost. */
+	/* Waits in steps of a second: V3DV does not end waits when its device is lost. */
 	do
 		result = c->WaitForFences(c->dev.device, 1, &c->fence, VK_TRUE, 1000000000);
 	while (result == VK_TIMEOUT);
@@ -190,7 +190,7 @@ static void finish(struct copy *c)
 	c->FreeMemory(c->dev.device, c->memory, NULL);
 }
 
-/* Submits; what src points to goes in, and without src it comes out. */
+/* Submits a write of the bytes at src, or without src a read. */
 static int start(struct copy *c, DLManagedTensorVersioned *t, uint64_t offset,
 		 size_t bytes, const void *src)
 {

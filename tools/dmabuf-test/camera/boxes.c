@@ -22,7 +22,7 @@ static bool take_red(const struct input *in, uint8_t *visited, size_t i)
 	return true;
 }
 
-/* The red pixels that are connected with pixel i, which is on the stack alone. */
+/* Finds the red pixels that are connected with pixel i, the only one on the stack. */
 static uint32_t area(const struct input *in, uint8_t *visited, uint32_t *stack, double box[4])
 {
 	const uint32_t w = in->info.width, h = in->info.height;
@@ -50,7 +50,7 @@ static uint32_t area(const struct input *in, uint8_t *visited, uint32_t *stack, 
 	return count;
 }
 
-/* Boxes of the larger red areas, in pixels of the input; returns how many. */
+/* Finds boxes of the larger red areas, in pixels of the input; returns their number. */
 static int find_boxes(const struct input *in, double boxes[MAX_BOXES][4], uint32_t *n)
 {
 	const size_t pixels = (size_t)in->info.width * in->info.height;
@@ -128,7 +128,7 @@ static void draw_boxes(struct verify *v, struct sheet *s, const struct input *in
 			right[corner] = found[i][corner] + panel->info.width + gap;
 			right[corner + 1] = found[i][corner + 1];
 		}
-		/* White between black lines shows on each colour. */
+		/* White between black lines is visible on every colour. */
 		draw_box(s, left, 2 * wide, 0);
 		draw_box(s, right, 2 * wide, 0);
 		draw_box(s, left, wide, 255);
@@ -161,7 +161,7 @@ static int draw_sheet(struct verify *v, const struct input *in, const struct inp
 int draw_input(struct verify *v, struct device *d, const struct dlbuf_frame *frame)
 {
 	const struct dlbuf_prepare_info *info = &d->input.info;
-	/* As high as the input, unless it were wider than two of that. */
+	/* As high as the input, unless the frame would be wider than two inputs. */
 	double zoom = info->height / info->crop_height, most = 2. * info->width / info->crop_width;
 	DLBUF_OPTS(dlbuf_prepare_opts, opts, .filter = DLBUF_FILTER_TRIANGLE);
 	struct input panel = { 0 };

@@ -93,7 +93,7 @@ int bytes_read(struct bytes *b, const struct access *access, DLManagedTensorVers
 	       const char *name, uint32_t plane, uint64_t timeout_ns)
 {
 	const DLTensor *dl = &t->dl_tensor;
-	/* The data of these are handles of the whole dma-buf. */
+	/* On these devices data is a handle of the whole dma-buf. */
 	bool handle = dl->device.device_type == kDLVulkan || dl->device.device_type == kDLOpenCL;
 	DLBUF_INFO(dlbuf_tensor_info, info);
 	struct rows rows;

@@ -11,7 +11,7 @@
 #include "access/access.h"
 #include "rows.h"
 
-/* A copy, which is used again for the next frame. Zeroed: none yet. */
+/* A copy, which the next frame reuses. Zeroed: no copy yet. */
 struct bytes {
 	uint8_t *data;
 	size_t room;
@@ -20,7 +20,7 @@ struct bytes {
 
 void bytes_free(struct bytes *b);
 
-/* Without what is between the rows. 0 or a status. */
+/* Copies the rows without the padding between them. Returns 0 or a status. */
 int bytes_of_rows(struct bytes *b, const void *base, const struct rows *rows);
 
 /*
@@ -31,13 +31,16 @@ int bytes_read(struct bytes *b, const struct access *access, DLManagedTensorVers
 	       const char *name, uint32_t plane, uint64_t timeout_ns);
 
 /*
- * A read of the device that ends by then. -ETIME: it has not ended, and what it
- * holds is not freed. Otherwise as access->read().
+ * A read of the device, with a deadline. -ETIME: the read has not ended, and
+ * its resources are not freed. Otherwise as access->read().
  */
 int read_within(const struct access *access, DLManagedTensorVersioned *t, uint64_t offset,
 		void *to, size_t bytes, uint64_t timeout_ns);
 
-/* The first row of got that differs from want, and its byte there; of the same rows. */
+/*
+ * Finds the first row of `got` that differs from `want`, and the byte in it; both have the same
+ * rows.
+ */
 bool bytes_differ(const struct bytes *want, const struct bytes *got, uint32_t *y, uint32_t *x);
 
 /* Row y. */

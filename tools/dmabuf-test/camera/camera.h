@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* dmabuf-test camera: what its parts share. */
+/* Shared by the parts of dmabuf-test camera. */
 #ifndef DMABUF_TEST_CAMERA_H
 #define DMABUF_TEST_CAMERA_H
 
@@ -11,11 +11,11 @@
 
 struct command {
 	const char *node, *devices, *exporter, *png, *save, *input;
-	/* One format and its V4L2 code, or all that the camera has. */
+	/* One format and its V4L2 code, or all formats of the camera. */
 	struct dlbuf_format_info format;
 	uint32_t code;
 	bool all;
-	int view;		/* -1: what shows most of a format */
+	int view;		/* -1: the view that shows most of a format */
 	unsigned long frames, width, height, buffers, timeout;
 	unsigned long input_width, input_height;
 	bool input_asked;	/* on the command line */
@@ -30,8 +30,8 @@ struct command {
 /* ---- command.c */
 
 /*
- * Fails if the file of this option is that of another one that comes before it: the last one
- * to be written would replace the others. --save comes after all.
+ * Fails if an earlier option has the same file: the file that is written last would replace
+ * the other. --save counts as the last option.
  */
 int check_file(const struct command *cmd, const char *option, const char *path);
 
@@ -41,8 +41,8 @@ int check_file(const struct command *cmd, const char *option, const char *path);
 int camera_look(const struct command *cmd);
 
 /*
- * Frames of cmd's camera in v->format, asked for as `code`, on the devices
- * that are open; whatever happens, the camera is closed.
+ * Takes frames of cmd's camera in v->format, requested as `code`, on the open
+ * devices. The camera is closed in every case.
  */
 int camera_take(const struct command *cmd, uint32_t code, struct verify *v);
 
@@ -58,8 +58,8 @@ struct report camera_report(const struct command *cmd, struct verify *v);
 /* ---- formats.c */
 
 /*
- * Each format that the camera has: a line each, or json, which is new
- * and to be freed. cmd->png_out gets the page of their pictures.
+ * Takes frames in each format of the camera: prints a line each, or makes json,
+ * which is new. cmd->png_out gets the page of the pictures.
  */
 int all_formats(struct command *cmd, struct verify *v, cJSON **json);
 

@@ -24,7 +24,7 @@ static int set_format(void *data, const char *name)
 		    "dmabuf-test formats", name);
 }
 
-/* Whole rows are what is compared. */
+/* The comparison needs whole rows. */
 static int set_view(void *data, const char *name)
 {
 	struct command *cmd = data;
@@ -107,7 +107,7 @@ static const struct opt options[] = {
 	  "boxes around red areas: found in the input, mapped to\n"
 	  "the frame", OPT_TEXT, TO(input) },
 	OPT_JSON(struct command, json),
-	{ 'q', "quiet", NULL, "no table, no progress: the exit status tells",
+	{ 'q', "quiet", NULL, "no table, no progress: only the exit status",
 	  TO(quiet) },
 	{ 't', "timeout", "SECONDS", "longest wait for a frame or a device (60)",
 	  OPT_NUMBER, TO(timeout), 1, 3600 },
@@ -135,7 +135,7 @@ static const struct cmdline usage = {
 	.opts = options,
 };
 
-/* Where a file is or will be, by a folder without links and dots. NULL: there is no folder. */
+/* The path of a file, with a folder without links and dots. NULL: there is no folder. */
 static char *place_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -206,7 +206,7 @@ static int parse(struct command *cmd, int argc, char **argv)
 
 /* ---------------------------------------------------------------- the run */
 
-/* The page of the pictures is what --png would be. */
+/* The page of the pictures replaces --png's file. */
 static int index_open(struct command *cmd)
 {
 	char path[4096];
@@ -217,7 +217,9 @@ static int index_open(struct command *cmd)
 	return status ? status : outfile_open(&cmd->png_out, path);
 }
 
-/* Before the camera is: a path that cannot be written is known at once. */
+/*
+ * Opens the files before the camera, so that a path that cannot be written is reported at once.
+ */
 static int open_files(struct command *cmd)
 {
 	int status;
@@ -250,7 +252,7 @@ static int write_json(struct command *cmd, const cJSON *json)
 	return status;
 }
 
-/* When one cannot be written, the other does not appear either. */
+/* If one cannot be written, the other does not appear either. */
 static int write_files(struct command *cmd, const cJSON *json)
 {
 	int status = 0;
@@ -295,14 +297,14 @@ static int run_all(struct command *cmd, struct verify *v)
 	cJSON *json = NULL;
 	int status = all_formats(cmd, v, &json), written = 0;
 
-	/* What went wrong is in the report too. */
+	/* The report has the error, too. */
 	if (json)
 		written = write_files(cmd, json);
 	cJSON_Delete(json);
 	return status ? status : written;
 }
 
-/* Whose tensors are drawn. */
+/* The device whose tensors are drawn. */
 static int check_cpu(const struct command *cmd, const struct verify *v)
 {
 	for (uint32_t i = 0; i < v->ndevices; i++)
@@ -330,7 +332,7 @@ static int run(struct command *cmd)
 	};
 	int status = open_files(cmd);
 
-	/* To open all devices takes long, and the camera may have no use for them. */
+	/* Opening all devices is slow, and the camera may not need them. */
 	if (!status)
 		status = camera_look(cmd);
 	if (!status)
@@ -340,7 +342,7 @@ static int run(struct command *cmd)
 	if (!status)
 		status = cmd->all ? run_all(cmd, &v) : run_one(cmd, &v);
 	verify_close_devices(&v);
-	/* What was not committed disappears. */
+	/* Files that were not committed disappear. */
 	outfile_abort(&cmd->png_out);
 	outfile_abort(&cmd->input_out);
 	outfile_abort(&cmd->json_out);

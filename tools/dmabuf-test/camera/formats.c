@@ -25,7 +25,7 @@ struct run {
 	struct verify *v;
 	cJSON *formats;
 	uint32_t count[ARRAY_SIZE(result_names)];
-	uint32_t by_view[DLBUF_NVIEWS];	/* of those that are ok */
+	uint32_t by_view[DLBUF_NVIEWS];	/* number of ok formats by view */
 	uint32_t inputs[MAX_DEVICES];
 	uint64_t bytes_copied;
 };
@@ -71,14 +71,14 @@ static void put_tensors(const struct device *d, char *s, size_t size)
 	}
 }
 
-/* A format that is ok, but of which a device makes no input, is no failure: it is named. */
+/* If a device makes no input of an ok format, this is no failure, but the device is named. */
 static void print_refused(const struct device *d)
 {
 	if (*d->input.refused)
 		printf("           %s prepares no input: %s\n", d->info.name, d->input.refused);
 }
 
-/* Fixed widths: a line is to be seen as soon as its format is done. */
+/* Fixed widths: each line is printed as soon as its format is done. */
 static void print_line(const struct run *run, uint32_t code, enum result result,
 		       const char *reason)
 {
@@ -120,7 +120,7 @@ static void add_json(struct run *run, uint32_t code, enum result result,
 	cJSON_AddItemToArray(run->formats, o);
 }
 
-/* The format's picture, on the page. What is ok but cannot be drawn has none. */
+/* Adds the format's picture to the page. An ok format that cannot be drawn has none. */
 static void add_picture(struct run *run, uint32_t code, enum result result)
 {
 	const struct camera_code name = file_code(code);
@@ -232,7 +232,7 @@ static cJSON *summary(const struct run *run, cJSON *formats)
 	return root;
 }
 
-/* The worst of them; that all were refused is to have verified nothing. */
+/* The worst result. If all were refused, nothing was verified. */
 static int status_of(const struct run *run)
 {
 	if (run->count[RESULT_WRONG])

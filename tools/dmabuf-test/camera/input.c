@@ -8,7 +8,7 @@
 #include "tool.h"
 #include "verify.h"
 
-/* docs/prepare.md allows a device this, of full scale. */
+/* docs/prepare.md allows a device this difference, as a part of full scale. */
 #define TOLERANCE 2e-5
 
 int series_add(struct series *s, uint64_t ns)
@@ -36,7 +36,7 @@ static void free_host(DLManagedTensorVersioned *self)
 	free(self);
 }
 
-/* Memory of the process: a machine without an exporter prepares too. */
+/* Plain memory, because a machine without an exporter can prepare, too. */
 static DLManagedTensorVersioned *host_tensor(DLTensor layout, float *values)
 {
 	struct {
@@ -96,7 +96,7 @@ static int begin(struct device *d, struct input *in, const struct dlbuf_frame *f
 	return ret ? fail_dlbuf(ret) : make_out(d, in);
 }
 
-/* Reads with the CPU what the device has written. */
+/* Reads the device's result with the CPU. */
 static int read_back(const struct verify *v, struct device *d, struct input *in)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = now_ns() + v->timeout_ns);
@@ -137,7 +137,7 @@ int input_prepare(const struct verify *v, struct device *d, struct input *in,
 	ret = dlbuf_prepare_frame(in->plan, &f, in->out, 0, start + v->timeout_ns);
 	if (ret == -EOPNOTSUPP && !in->ns.n)
 		return refuse(d, in);
-	/* A GPU may be at it still. */
+	/* A GPU may still be working on it. */
 	if (!ret)
 		ret = dlbuf_device_drain(d->dev, start + v->timeout_ns);
 	if (ret)
@@ -185,7 +185,7 @@ void input_warm_up(const struct verify *v, struct device *d)
 	}
 	dlbuf_prepare_destroy(plan);
 	t->deleter(t);
-	/* Memory that the library frees later would make it fewer files than before. */
+	/* Memory that the library frees later would lower the count of files. */
 	dlbuf_device_drain(d->dev, now_ns() + v->timeout_ns);
 	dlbuf_device_trim(d->dev, 0);
 }

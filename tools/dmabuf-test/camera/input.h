@@ -11,7 +11,7 @@
 
 #include "out.h"
 
-/* What a duration was, over and over; nanoseconds. */
+/* Measurements of a duration, in nanoseconds. */
 struct series {
 	uint64_t *ns;
 	size_t n, max;
@@ -26,7 +26,7 @@ struct input {
 	struct dlbuf_prepare_info info;
 	DLManagedTensorVersioned *out;
 	float *values;			/* of the last frame, on the CPU: RGB planes */
-	struct series ns;		/* until the input is complete */
+	struct series ns;		/* time until the input is complete */
 	double difference;		/* the largest from the first device's, of 0 to 1 */
 	char refused[256];		/* why the device does not prepare; "": it does */
 };
@@ -34,10 +34,12 @@ struct input {
 struct device;
 struct verify;
 
-/* Prepares a frame, which the caller holds, on d. A device that cannot is no failure. */
+/*
+ * Prepares a frame, which the caller holds, on d. It is no failure if the device cannot prepare.
+ */
 int input_make(struct verify *v, struct device *d, const struct dlbuf_frame *frame);
 
-/* The same of any size; the first call for `in`, which was zeroed, makes the plan. */
+/* The same for any size. The first call for a zeroed `in` makes the plan. */
 int input_prepare(const struct verify *v, struct device *d, struct input *in,
 		  const struct dlbuf_frame *frame, const struct dlbuf_prepare_opts *opts);
 
@@ -51,7 +53,7 @@ int input_check(struct verify *v, const struct dlbuf_frame *frame);
  */
 void input_warm_up(const struct verify *v, struct device *d);
 
-/* Before the device is closed, or for another run. */
+/* Call it before the device is closed, or for another run. */
 void input_free(struct input *in);
 
 #endif /* DMABUF_TEST_INPUT_H */

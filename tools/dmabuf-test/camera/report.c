@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What a run was, as a table and as JSON. Nothing is typed in: every number
- * was counted by verify.c or v4l2.c.
+ * The report of a run, as a table and as JSON. verify.c or v4l2.c have counted
+ * every number.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +86,7 @@ static void print_camera(const struct report *r)
 	       (ull)cam->dropped, (ull)cam->flagged);
 }
 
-/* What the tensors are, where they are not the format's own planes. */
+/* Describes the tensors, if they are not the format's own planes. */
 static void print_view(const struct verify *v)
 {
 	if (v->view == DLBUF_VIEW_PLANES)
@@ -272,7 +272,7 @@ static void put_series(cJSON *o, const char *name, const struct series *s)
 	if (!s->n)
 		return;
 	put_number(times, "median_ns", median_ns(s->ns, s->n));
-	/* The median has sorted them. */
+	/* median_ns() has sorted them. */
 	put_number(times, "min_ns", s->ns[0]);
 	put_number(times, "max_ns", s->ns[s->n - 1]);
 }
@@ -302,7 +302,7 @@ static void put_camera(cJSON *root, const struct report *r)
 	put_numbers(o, "pitch", pitch, cam->nplanes);
 	put_numbers(o, "size", size, cam->nplanes);
 	put_numbers(o, "data_offset", offset, cam->nplanes);
-	/* As videodev2.h numbers them; 0 is the default of the one before. */
+	/* In videodev2.h's order; 0 means the default of the previous value. */
 	put_number(o, "colorspace", cam->colorspace);
 	put_number(o, "ycbcr_enc", cam->ycbcr_enc);
 	put_number(o, "quantization", cam->quantization);

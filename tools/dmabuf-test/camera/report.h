@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a run was, as a table and as JSON. */
+/* The report of a run, as a table and as JSON. */
 #ifndef DMABUF_TEST_REPORT_H
 #define DMABUF_TEST_REPORT_H
 
@@ -20,7 +20,7 @@ void report_print(const struct report *report);
 /* New; NULL: no memory. */
 cJSON *report_json(const struct report *report);
 
-/* The devices of "all" that were left out, as a line or none, and as a list in JSON. */
+/* Reports the devices of "all" that were left out, in a line, and as a list in JSON. */
 void report_left_out(const struct verify *v);
 void report_put_left_out(cJSON *root, const struct verify *v);
 

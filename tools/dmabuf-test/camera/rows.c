@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Where the rows of each V4L2 format lie. */
+/* The positions of the rows of each V4L2 format. */
 #include <string.h>
 
 #include "rows.h"
@@ -65,7 +65,7 @@ uint32_t rows_nplanes(const struct camera *cam, enum dlbuf_view view,
 {
 	const struct layout *layout = layout_find(cam->info.code);
 
-	/* Whatever is in them. */
+	/* Any bytes. */
 	if (view == DLBUF_VIEW_BYTES)
 		return cam->nplanes;
 	if (layout)
@@ -85,8 +85,8 @@ static struct rows plane_rows(const struct layout *layout, uint32_t plane,
 }
 
 /*
- * In one dma-buf the planes follow one another, and a chroma plane's pitch is
- * to the first one's as their bytes a pixel are.
+ * In one dma-buf the planes follow one another. The pitches of a chroma plane
+ * and of the first plane have the ratio of their bytes per pixel.
  */
 static struct rows rows_behind(const struct layout *layout, uint32_t plane,
 			       const struct camera *cam, uint64_t offset)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where the rows of each V4L2 format lie, in this tool's own words. It is
- * written apart from the library's table, so that the one checks the other.
+ * The positions of the rows of each V4L2 format. This table is independent of
+ * the library's, so that each checks the other.
  */
 #ifndef DMABUF_TEST_ROWS_H
 #define DMABUF_TEST_ROWS_H
@@ -15,7 +15,7 @@ struct rows {
 	uint64_t offset;	/* bytes, to the first */
 	uint64_t pitch;
 	uint32_t rows;
-	uint32_t bytes;		/* of one row that mean something */
+	uint32_t bytes;		/* significant bytes of a row */
 };
 
 struct plane_rows {
@@ -24,15 +24,15 @@ struct plane_rows {
 };
 
 /*
- * How many tensors a frame of this format is; 0: not known here. whole: rows
- * with their padding, of a format whose values are not seen as such.
+ * The number of tensors of a frame in this format; 0: unknown. whole: rows with
+ * their padding, for a view that does not show single values.
  */
 uint32_t rows_nplanes(const struct camera *cam, enum dlbuf_view view,
 		      bool whole);
 
 /*
- * Those tensors as rows of buffer `index`. Returns -1, or the plane that is
- * not within its buffer.
+ * Describes those tensors as rows of buffer `index`. Returns -1, or the number
+ * of a plane that is not inside its buffer.
  */
 int rows_of_buffer(const struct camera *cam, uint32_t index,
 		   enum dlbuf_view view, bool whole,

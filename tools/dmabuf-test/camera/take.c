@@ -5,7 +5,7 @@
 #include "camera.h"
 #include "tool.h"
 
-/* Files of one format; those that are not committed disappear. */
+/* Files of one format. Files that are not committed disappear. */
 struct saved {
 	struct outfile raw, png;
 };
@@ -14,7 +14,7 @@ struct camera_code file_code(uint32_t code)
 {
 	struct camera_code name = camera_code(code);
 
-	/* The camera names it: no folders are to be had that way, and no HTML. */
+	/* The name is from the camera, so it must contain no folders and no HTML. */
 	for (char *c = name.s; *c; c++)
 		if (!isalnum((unsigned char)*c) && *c != '-')
 			*c = '_';
@@ -29,7 +29,7 @@ int check_saved(const struct command *cmd, uint32_t code)
 
 	snprintf(path, sizeof(path), "%s/%s.raw", cmd->save, name.s);
 	status = check_file(cmd, "--save", path);
-	/* --png is that picture, in another place or in this one. */
+	/* --png's file is the same picture, under another path or the same. */
 	if (status || cmd->png)
 		return status;
 	snprintf(path, sizeof(path), "%s/%s.png", cmd->save, name.s);
@@ -55,7 +55,7 @@ static int saved_open(struct saved *saved, const struct command *cmd,
 	if (status)
 		return status;
 	v->raw = &saved->raw;
-	/* A format that is only bytes makes no picture. */
+	/* A format that has only the view BYTES has no picture. */
 	if (v->view == DLBUF_VIEW_BYTES || v->png)
 		return 0;
 	snprintf(path, sizeof(path), "%s/%s.png", cmd->save, name.s);
@@ -129,7 +129,7 @@ int camera_look(const struct command *cmd)
 
 	if (cmd->all || cmd->exporter || camera_exports(cmd->node))
 		return 0;
-	/* Says what is wrong. */
+	/* Prints the failure. */
 	status = open_as(&cam, cmd, cmd->code);
 	if (!status)
 		camera_close(&cam);

@@ -66,7 +66,7 @@ int camera_nodes(void (*fn)(const char *node, void *data), void *data)
 
 /* ---------------------------------------------------------------- opening */
 
-/* The half of the API that the node has, by the first call that it takes. */
+/* Finds the half of the API that the node has: the first call that it accepts. */
 static int read_format(struct camera *cam)
 {
 	const struct v4l2_pix_format_mplane *mp = &cam->fmt.fmt.pix_mp;
@@ -93,7 +93,7 @@ static int read_format(struct camera *cam)
 	return 0;
 }
 
-/* What V4L2 says of a buffer; planes has room for VIDEO_MAX_PLANES. */
+/* Asks V4L2 for a buffer; planes has room for VIDEO_MAX_PLANES. */
 static int query_buffer(const struct camera *cam, uint32_t index,
 			struct v4l2_buffer *buf, struct v4l2_plane *planes)
 {
@@ -105,7 +105,7 @@ static int query_buffer(const struct camera *cam, uint32_t index,
 	}
 	if (ioctl_again(cam->info.fd, VIDIOC_QUERYBUF, buf) < 0)
 		return failed(cam, "VIDIOC_QUERYBUF");
-	/* From here on both halves of the API look the same. */
+	/* After this, both halves of the API look the same. */
 	if (!camera_is_multi(cam))
 		planes[0] = (struct v4l2_plane){
 			.bytesused = buf->bytesused, .length = buf->length,
@@ -215,7 +215,7 @@ static int wait_for_frame(struct camera *cam, uint64_t deadline,
 	uint64_t now = now_ns();
 	int n = 0;
 
-	/* Rounded up, so that the last millisecond is not spun through. */
+	/* Rounded up, so that the last millisecond is not a busy loop. */
 	if (now < deadline)
 		n = poll(&p, 1, (deadline - now) / 1000000 + 1);
 	if (interrupted)

@@ -42,8 +42,8 @@ struct camera {
 };
 
 /*
- * Whether the camera has a buffer that it exports. No frame is taken: open buffers and the
- * stream of a camera are not touched.
+ * Whether the camera can export a buffer. No frame is taken. Buffers and the stream of an
+ * open camera are left as they are.
  */
 bool camera_exports(const char *node);
 
@@ -60,11 +60,11 @@ int camera_open(struct camera *cam, const char *node,
  */
 void camera_close(struct camera *cam);
 
-/* The codes that it captures in; returns how many, at most max. */
+/* Lists the codes that it captures in; returns their number, at most max. */
 uint32_t camera_formats(const struct camera *cam, uint32_t codes[],
 			uint32_t max);
 
-/* Calls fn for each /dev/videoN, in order; returns how many there are. */
+/* Calls fn for each /dev/videoN, in order; returns their number. */
 int camera_nodes(void (*fn)(const char *node, void *data), void *data);
 
 /* Whether the node has the multi-planar API. */

@@ -33,7 +33,7 @@ int count_fds(void)
 	DIR *dir = opendir("/proc/self/fd");
 	struct dirent *entry;
 	struct stat st;
-	int n = -1; /* dir's own */
+	int n = -1; /* without dir's own fd */
 
 	if (!dir)
 		return -1;
@@ -117,7 +117,7 @@ static void leave_out(struct verify *v, const char *name, bool absent,
 	make_printable(l->reason);
 }
 
-/* Of "all", what a child has found out about one. */
+/* For "all": a child's result for one device. */
 static int open_found(const struct dlbuf_device_info *info, void *data)
 {
 	struct verify *v = data;
@@ -181,14 +181,14 @@ void verify_leave_out(struct verify *v)
 	}
 }
 
-static void told(void *done)
+static void notified(void *done)
 {
 	sem_post(done);
 }
 
 /*
  * The library's event thread, which a lease may need or not, holds fds of its
- * own as long as a device is open. Started now it is no leak of the run.
+ * own as long as a device is open. It starts now, so that it does not count as a leak of the run.
  */
 static int start_event_thread(void)
 {
@@ -198,7 +198,7 @@ static int start_event_thread(void)
 	if (fd < 0)
 		return fail(STATUS_SYSTEM, "eventfd: %s", strerror(errno));
 	sem_init(&done, 0, 0);
-	ret = dlbuf_fence_notify(fd, told, &done);
+	ret = dlbuf_fence_notify(fd, notified, &done);
 	if (!ret) {
 		eventfd_write(fd, 1);
 		while (sem_wait(&done))
@@ -242,8 +242,8 @@ void verify_close_devices(struct verify *v)
 /* ---------------------------------------------------------------- filling */
 
 /*
- * Blocks of a buffer's filling, at least as long as a cache line of 32 bytes: no
- * frame has one by chance, and each of them names its place and its turn.
+ * Blocks of a buffer's filling, at least as long as a cache line of 32 bytes. No
+ * frame has such a block by chance, and each contains its position and its turn.
  */
 #define BLOCK 32u
 
@@ -273,7 +273,7 @@ static int fill_buffer(struct verify *v, struct lease *lease)
 			       DMA_BUF_SYNC_WRITE);
 }
 
-/* How many bytes of these rows have the filling; blocks within a row count. */
+/* Number of bytes of these rows that still have the filling; only blocks within a row count. */
 static uint64_t count_filling(const struct camera_plane *p,
 			      const struct rows *rows, uint64_t filling)
 {
@@ -298,7 +298,7 @@ static void check_written(struct verify *v, struct lease *lease,
 {
 	uint64_t n = 0;
 
-	/* A frame that the driver calls bad is not complete. */
+	/* A frame that the driver marks as bad is not complete. */
 	if (!lease->filling || lease->frame.flags & DLBUF_FRAME_DAMAGED)
 		return;
 	for (uint32_t i = 0; i < v->nplanes; i++)
@@ -317,7 +317,7 @@ static void check_written(struct verify *v, struct lease *lease,
 
 /*
  * Runs when the last tensor of a frame on any device is deleted and all work is
- * complete; then on another thread, where it was not by the deletion.
+ * complete. If the work ended after the deletion, it runs on another thread.
  */
 static void on_release(void *data)
 {
@@ -334,7 +334,7 @@ static void on_release(void *data)
 	pthread_mutex_unlock(&v->lock);
 }
 
-/* The counts are final when all leases are back; those of errors too. */
+/* All counts, also those of errors, are final when all leases have fired. */
 static int wait_for_leases(struct verify *v)
 {
 	struct timespec until;
@@ -444,7 +444,10 @@ static int import_frame(struct verify *v, struct device *d,
 	ns = now_ns() - start;
 	if (ret) {
 		p->n = 0;
-		/* The library refuses the frame itself; the rest is the device. */
+		/*
+		 * These errors mean that the library refuses the frame; other errors come from
+		 * the device.
+		 */
 		return fail(ret == -EINVAL || ret == -EOPNOTSUPP ?
 			    STATUS_REFUSED : STATUS_SYSTEM, "frame %llu on %s: "
 			    "%s", (unsigned long long)v->done, d->info.name,
@@ -495,8 +498,8 @@ static int release_planes(struct device *d, struct planes *p)
 }
 
 /*
- * The picture of the last frame: what the tensors of the first device that is
- * a CPU hold, by the library's preparation.
+ * Draws the last frame: the library prepares the tensors of the first CPU
+ * device.
  */
 static int draw(struct verify *v, const struct planes *p)
 {
@@ -522,7 +525,7 @@ static int draw(struct verify *v, const struct planes *p)
 	return picture_save(v->png, &frame, &v->format, p->t, p->n, &v->undrawn);
 }
 
-/* What was acquired and is not released is so by the tensors' deleters. */
+/* The tensors' deleters release tensors that are still acquired. */
 static int read_planes(struct verify *v, struct device *d, struct planes *p)
 {
 	uint64_t start;
@@ -556,7 +559,7 @@ static void compare(struct verify *v, struct device *d)
 		if (same_rows && !bytes_differ(want, got, &y, &x))
 			continue;
 		good = false;
-		/* The first one is told; the report counts the rest. */
+		/* The first one is printed; the report counts the rest. */
 		if (v->mismatched++)
 			continue;
 		if (same_rows)
@@ -576,8 +579,8 @@ static void compare(struct verify *v, struct device *d)
 }
 
 /*
- * The reference: a mapping by this tool and this tool's idea of the format, so that
- * what dlbuf gets wrong in the same way on every device shows.
+ * The reference: a mapping by this tool and this tool's own table of formats. So a
+ * mistake of dlbuf that is the same on every device is noticed.
  */
 static int read_mapping(struct verify *v, uint32_t index)
 {
@@ -617,14 +620,17 @@ static int check_moving(struct verify *v)
 	return 0;
 }
 
-/* All that the camera wrote, and what it did not: one dma-buf after another. */
+/*
+ * Writes all bytes of the buffer, also those that the camera did not write, one dma-buf after
+ * another.
+ */
 static int save_raw(struct verify *v, uint32_t index)
 {
 	if (!v->raw || v->done + 1 < v->frames)
 		return 0;
 	for (uint32_t i = 0; i < v->cam->nplanes; i++) {
 		const struct camera_plane *p = &v->cam->buffers[index][i];
-		/* Of a mapping, which ends with its page. */
+		/* A mapping ends with its page. */
 		size_t bytes = v->cam->size[i] < p->bytes ? v->cam->size[i] :
 							    p->bytes;
 
@@ -679,7 +685,7 @@ static int import_all(struct verify *v, uint32_t index,
 
 /*
  * The reference is read last: its bracket would invalidate the cache before the
- * device cpu reads, and hide that the tensor's did not.
+ * device cpu reads, and hide a missing invalidation by the tensor's bracket.
  */
 static int one_frame(struct verify *v, const struct dlbuf_frame *frame,
 		     uint32_t index)
@@ -743,13 +749,13 @@ int verify_finish(struct verify *v)
 		d->stats = stats_of(d);
 		d->stats.hits -= d->before.hits;
 		d->stats.misses -= d->before.misses;
-		/* The times stay. */
+		/* The measured times are kept. */
 		dlbuf_prepare_destroy(d->input.plan);
 		d->input.plan = NULL;
 		if (d->input.out)
 			d->input.out->deleter(d->input.out);
 		d->input.out = NULL;
-		/* The camera's buffers will not come back. */
+		/* The camera's buffers will not be imported again. */
 		dlbuf_device_trim(d->dev, 0);
 	}
 	/* The library's thread frees what a device used last, and then closes its own. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The run: each frame of a camera imported into each device, every byte read
- * by it and compared, and everything counted that a claim rests on.
+ * The run: imports each frame of a camera into each device, reads every byte by
+ * the device and compares it, and counts everything that the report claims.
  */
 #ifndef DMABUF_TEST_VERIFY_H
 #define DMABUF_TEST_VERIFY_H
@@ -25,13 +25,13 @@ struct device {
 	const struct access *access;
 	struct bytes got[DLBUF_MAX_PLANES];	/* of the last frame */
 
-	/* Of a run, from here on. */
-	struct dlbuf_device_stats before, stats;	/* at its end */
+	/* The following fields are of one run. */
+	struct dlbuf_device_stats before, stats;	/* at the end of the run */
 	struct series first, cached;	/* imports of a frame, all planes */
 	struct series acquire, release, read;
 	uint64_t verified, mismatched;	/* frames */
 	uint64_t bytes_copied;
-	enum dlbuf_path path;		/* the worst of all tensors */
+	enum dlbuf_path path;		/* the worst path of all tensors */
 	struct input input;		/* of --prepare */
 
 	/* The tensors of the last frame; dl's pointers lead into dims. */
@@ -57,17 +57,17 @@ struct verify {
 	uint64_t timeout_ns;
 	bool quiet;			/* no progress */
 	bool moving;			/* a frame like the last one is wrong */
-	bool written;			/* bytes that were not written are, too */
-	/* Of the last frame; NULL: none. */
+	bool written;			/* so are bytes that the camera did not write */
+	/* Files of the last frame; NULL: none. */
 	struct outfile *png;
 	struct outfile *raw;		/* the reference as it is */
-	/* Of --prepare; 0: no inputs are made. */
+	/* Size of --prepare; 0: no inputs are made. */
 	uint32_t input_width, input_height;
 	bool input_asked;		/* it is a failure if no device prepares */
 	struct outfile *input_png;	/* of the last frame; NULL: none */
 
 	struct device devices[MAX_DEVICES];
-	uint32_t ndevices, nopen;	/* those left out stay open, at the end */
+	uint32_t ndevices, nopen;	/* the ones left out stay open, at the end */
 	bool all;			/* each device that works */
 	struct left_out {
 		char name[64], reason[256];
@@ -76,7 +76,7 @@ struct verify {
 	uint32_t nleft_out;
 	struct lease leases[VIDEO_MAX_FRAME];
 
-	/* Of a run, from here on. */
+	/* The following fields are of one run. */
 	uint32_t nplanes;		/* tensors of a frame */
 	const char *undrawn;		/* static; why there is no picture */
 	bool drawn;
@@ -85,7 +85,7 @@ struct verify {
 	uint64_t granted;		/* leases, one per frame */
 	uint64_t repeated;		/* frames like the one before */
 	uint64_t filled, unwritten;	/* frames; bytes of these */
-	uint64_t mismatched;		/* planes of a device, all told */
+	uint64_t mismatched;		/* planes of a device, in total */
 	uint64_t inputs_differ;		/* inputs of a device, from the first device's */
 	double boxes[MAX_BOXES][4];	/* left, top, right, bottom; pixels of the frame */
 	uint32_t nboxes;
@@ -102,7 +102,7 @@ struct verify {
 
 /*
  * names: separated by commas, or "all": each device that works, without those that refuse
- * the camera's buffers. v->left_out has the others. v has been zeroed.
+ * the camera's buffers. v->left_out names the others. v has been zeroed.
  */
 int verify_open_devices(struct verify *v, const char *names);
 void verify_close_devices(struct verify *v);
@@ -111,26 +111,26 @@ void verify_close_devices(struct verify *v);
 void verify_reset(struct verify *v);
 
 /*
- * The view that shows most of a format: PLANES, or where that is refused
- * WORDS, ROWS, BYTES.
+ * The view that shows most of a format: PLANES, or if that is refused the first
+ * of WORDS, ROWS and BYTES.
  */
 enum dlbuf_view verify_view(const struct dlbuf_format_info *info);
 
 /*
- * Of "all" devices those that refuse the open camera's buffers are left out. If all do,
- * the frame is the cause, and the run says so.
+ * Leaves out those of "all" devices that refuse the open camera's buffers. If all
+ * refuse, the frame is the cause, and the run reports that.
  */
 void verify_leave_out(struct verify *v);
 
-/* v->frames frames of the open camera. */
+/* Takes v->frames frames of the open camera. */
 int verify_run(struct verify *v);
 
-/* After the camera is closed: what the run itself cannot see yet. */
+/* Checks, after the camera is closed, what the run itself cannot check. */
 int verify_finish(struct verify *v);
 
 /* Whether every claim holds. */
 bool verify_good(const struct verify *v);
-/* The same as a status; says what has not been said. */
+/* The same as a status; prints failures that were not printed yet. */
 int verify_status(const struct verify *v);
 
 /* Open files of this process. */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The cases. A reader waits for writers and a writer for everybody: in each
- * state poll() on the dma-buf, the sync_file that the kernel exports, the one
- * that dlbuf exports, and acquire have to say the same. After igt's
- * dmabuf_sync_file and vgem_basic.
+ * The cases. A reader waits for writers, and a writer for readers and writers.
+ * In each state, poll() on the dma-buf, the sync_file that the kernel exports,
+ * the one that dlbuf exports, and acquire must give the same result. Modelled
+ * on igt's dmabuf_sync_file and vgem_basic.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,10 +41,10 @@ struct dma_buf_import_sync_file {
 #define BYTES 4096
 #define MS 1000000ull
 #define SECOND (1000 * MS)
-/* For what has no reason to take any time. */
+/* The limit for calls that must not wait. */
 #define SOON (5 * SECOND)
 
-/* ---- what a case says */
+/* ---- results of a case */
 
 __attribute__((format(printf, 2, 3)))
 static void note(struct fence_run *r, const char *fmt, ...)
@@ -92,7 +92,7 @@ static bool returned_on(struct fence_run *r, const char *call, int ret,
 		      strerrorname_np(-want));
 }
 
-/* On this thread. */
+/* The same with this thread's error text. */
 static bool returned(struct fence_run *r, const char *call, int ret, int want)
 {
 	return returned_on(r, call, ret, dlbuf_last_error(), want);
@@ -167,7 +167,7 @@ static struct fence *new_fence(struct fence_run *r)
 	return f;
 }
 
-/* On no buffer of the case's, as a sync_file. */
+/* A fence that is on no buffer of the case, as a sync_file. */
 static struct fence *make_fence(struct fence_run *r)
 {
 	struct fence *f = new_fence(r);
@@ -195,7 +195,7 @@ static struct fence *make_fence(struct fence_run *r)
 	return f->sync_file >= 0 ? f : NULL;
 }
 
-/* One that can fail; on no buffer of the case's either. */
+/* A fence that can fail, also on no buffer of the case. */
 static struct fence *make_failing(struct fence_run *r)
 {
 	struct fence *f = &r->fences[r->nfences];
@@ -233,8 +233,9 @@ static struct fence *put_failing(struct fence_run *r, uint32_t access)
 }
 
 /*
- * On the buffer, as a reader's or a writer's. vgem puts it on its own buffers
- * like any driver does, if they are not busy, and the rest is imported.
+ * Puts a fence on the buffer, as a reader's or a writer's. On its own buffers
+ * vgem does it like any driver, if they are not busy; otherwise the fence is
+ * imported.
  */
 static struct fence *put_fence(struct fence_run *r, uint32_t access)
 {
@@ -274,9 +275,9 @@ static bool signal_fence(struct fence_run *r, struct fence *f)
 		      "vgem's signal: %s", strerror(-ret));
 }
 
-/* ---- what everybody says about an access */
+/* ---- all views of an access */
 
-/* With an error it has ended all the same: poll() and the wait say no more. */
+/* A fence with an error has ended, too: poll() and the wait do not report the error. */
 static void fence_ended(struct fence_run *r, const char *of, int fd, int want)
 {
 	int status = 0;
@@ -334,7 +335,7 @@ static void not_acquired(struct fence_run *r)
 		       "tensor acquired");
 }
 
-/* Where the thread waits, an acquire until now tells. */
+/* If the thread waits, an acquire with a deadline in the past shows it. */
 static void agree_blocking(struct fence_run *r, uint32_t access, bool pending)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
@@ -347,7 +348,7 @@ static void agree_blocking(struct fence_run *r, uint32_t access, bool pending)
 	not_acquired(r);
 }
 
-/* Where the device waits, what it would wait for. */
+/* If the device waits: the fence that it would wait for. */
 static void agree_fence(struct fence_run *r, uint32_t access, bool pending)
 {
 	int fence = -1;
@@ -380,7 +381,7 @@ static void agree(struct fence_run *r, uint32_t access, bool pending)
 		agree_blocking(r, access, pending);
 }
 
-/* Of a buffer that may not be written to nobody is a writer. */
+/* A read-only buffer has no writers. */
 static void agree_both(struct fence_run *r, bool reader, bool writer)
 {
 	agree(r, DLBUF_READ, reader);
@@ -415,7 +416,7 @@ static void state_case(struct fence_run *r, const struct fence_case *c)
 	agree(r, c->access, c->pending);
 }
 
-/* What was exported stays as it was: later fences are not in it. */
+/* An exported sync_file does not change: later fences are not in it. */
 static void snapshot_case(struct fence_run *r, const struct fence_case *c)
 {
 	struct fence *first, *second;
@@ -460,7 +461,7 @@ static void merge_case(struct fence_run *r, const struct fence_case *c)
 					      &both), 0))
 		return;
 	fence_is(r, "the merged fence", both, true);
-	/* On the buffer it is both again. */
+	/* On the buffer the fence is a reader's and a writer's again. */
 	if (returned(r, "dlbuf_fence_import()",
 		     dlbuf_fence_import(r->buffer, DLBUF_WRITE, both), 0) &&
 	    signal_fence(r, a)) {
@@ -474,7 +475,7 @@ static void merge_case(struct fence_run *r, const struct fence_case *c)
 	close(both);
 }
 
-/* Several on one buffer: all of them have to signal. */
+/* Several fences on one buffer: all of them must signal. */
 static void import_case(struct fence_run *r, const struct fence_case *c)
 {
 	struct fence *f[2];
@@ -494,7 +495,7 @@ static void import_case(struct fence_run *r, const struct fence_case *c)
 	agree_both(r, false, false);
 }
 
-/* ---- who waits */
+/* ---- waits of devices */
 
 static void end_access(struct fence_run *r)
 {
@@ -510,8 +511,8 @@ static void end_access(struct fence_run *r)
 }
 
 /*
- * For an API by which dmabuf-test does not submit: the end of the access is behind
- * the acquire on the queue, and what dlbuf_release() gives signals then.
+ * For an API by which dmabuf-test submits no work: the end of the access follows
+ * the acquire on the queue, and the fence of dlbuf_release() signals then.
  */
 static void end_waits_for(struct fence_run *r, struct fence *f,
 			  const struct dlbuf_acquire_opts *opts)
@@ -533,7 +534,7 @@ static void end_waits_for(struct fence_run *r, struct fence *f,
 		close(end);
 }
 
-/* Whether the device is through with the job; it has until then. */
+/* Whether the device has finished the job before the deadline. */
 static bool done_until(const struct access *access, void *job, uint64_t until)
 {
 	bool done;
@@ -544,8 +545,8 @@ static bool done_until(const struct access *access, void *job, uint64_t until)
 }
 
 /*
- * An acquire that has to come after f, on a device that waits: the call does
- * not, and work behind it on the queue does.
+ * An acquire that must follow f, on a device that waits: the call does not
+ * wait, and later work on the queue does.
  */
 static void queue_waits_for(struct fence_run *r, struct fence *f,
 			    const struct dlbuf_acquire_opts *opts)
@@ -564,7 +565,7 @@ static void queue_waits_for(struct fence_run *r, struct fence *f,
 		return;
 	ret = access->submit_read(r->t, 0, sizeof(byte), &job);
 	if (expect(r, !ret, "a read on the device: %s", strerror(-ret))) {
-		/* A queue that does not wait is through by then. */
+		/* A queue that does not wait would have finished by then. */
 		expect(r, !done_until(access, job, now_ns() + 200 * MS),
 		       "work behind the acquire ran before the fence had signalled");
 		expect(r, !polls(f->sync_file, POLLIN),
@@ -593,7 +594,7 @@ static void device_waits_case(struct fence_run *r, const struct fence_case *c)
 		queue_waits_for(r, f, NULL);
 }
 
-/* One that is on no buffer and only in the options. */
+/* A fence that is on no buffer and only in the options. */
 static void explicit_case(struct fence_run *r, const struct fence_case *c)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = 1);
@@ -695,7 +696,7 @@ static bool call_done(const struct call *call)
 	return __atomic_load_n(&call->done, __ATOMIC_ACQUIRE);
 }
 
-/* Until it has returned, or the kernel has it sleep. */
+/* Waits until the call has returned, or the thread sleeps in the kernel. */
 static bool call_settle(struct call *call)
 {
 	uint64_t end = now_ns() + SOON;
@@ -714,7 +715,7 @@ static bool call_settle(struct call *call)
 		state = fgets(line, sizeof(line), f) ? strrchr(line, ')') :
 						       NULL;
 		fclose(f);
-		/* ") S": in a wait that signals interrupt, or in one that not. */
+		/* ") S": in a wait that signals interrupt; ") D": in one that they do not. */
 		if (state && (state[2] == 'S' || state[2] == 'D'))
 			return true;
 		sched_yield();
@@ -749,7 +750,7 @@ static void on_signal(int sig)
 	(void)sig;
 }
 
-/* Signals end no wait; the fence does. */
+/* Signals do not end a wait; only the fence does. */
 static void interrupted_case(struct fence_run *r, const struct fence_case *c)
 {
 	struct sigaction sa = { .sa_handler = on_signal }; /* no SA_RESTART */
@@ -781,17 +782,17 @@ static void interrupted_case(struct fence_run *r, const struct fence_case *c)
 
 /* ---- errors */
 
-/* The first call that returns tells, in its sentence. */
-static void tells(struct fence_run *r, const char *call, int ret,
-		  const char *sentence, int want)
+/* The first call that returns reports the error, in its error text. */
+static void fails_with(struct fence_run *r, const char *call, int ret,
+		       const char *sentence, int want)
 {
 	if (returned_on(r, call, ret, sentence, want) && want)
 		expect(r, strstr(sentence, "ended with error"), "%s: %s, and "
 		       "not that a fence ended with an error", call, sentence);
 }
 
-/* The device waits, and once the fence has ended the release tells. */
-static void device_is_told(struct fence_run *r, uint32_t access,
+/* The device waits, and once the fence has ended the release reports the error. */
+static void device_reports(struct fence_run *r, uint32_t access,
 			   const struct dlbuf_acquire_opts *opts,
 			   struct fence *f, int error, int want)
 {
@@ -802,11 +803,11 @@ static void device_is_told(struct fence_run *r, uint32_t access,
 	    !end_failing(r, f, error))
 		return;
 	ret = dlbuf_release(r->t, NULL, NULL);
-	tells(r, "dlbuf_release()", ret, dlbuf_last_error(), want);
+	fails_with(r, "dlbuf_release()", ret, dlbuf_last_error(), want);
 }
 
-/* The thread waits in the acquire, which tells. */
-static void thread_is_told(struct fence_run *r, uint32_t access,
+/* The thread waits in the acquire, which reports the error. */
+static void thread_reports(struct fence_run *r, uint32_t access,
 			   const struct dlbuf_acquire_opts *opts,
 			   struct fence *f, int error, int want)
 {
@@ -819,14 +820,14 @@ static void thread_is_told(struct fence_run *r, uint32_t access,
 	       "does not wait for the fence: %d, %s", call.ret, call.sentence);
 	if (!end_failing(r, f, error) || !call_join(&call))
 		return;
-	tells(r, "dlbuf_acquire()", call.ret, call.sentence, want);
+	fails_with(r, "dlbuf_acquire()", call.ret, call.sentence, want);
 	if (!call.ret)
 		end_access(r);
 }
 
 /*
- * The acquire or the release tells the error of a fence of the buffer or of the options,
- * once, and not with DLBUF_ACQUIRE_DAMAGED.
+ * The acquire or the release reports the error of a fence of the buffer or of the
+ * options, once, and not with DLBUF_ACQUIRE_DAMAGED.
  */
 static void held_case(struct fence_run *r, const struct fence_case *c)
 {
@@ -844,23 +845,23 @@ static void held_case(struct fence_run *r, const struct fence_case *c)
 			return;
 		if (!c->fences)
 			opts.fence = f->sync_file;
-		(device_waits(r) ? device_is_told : thread_is_told)
+		(device_waits(r) ? device_reports : thread_reports)
 			(r, c->access, &opts, f, ends[i].error,
 			 ends[i].flags ? 0 : ends[i].error);
 		not_acquired(r);
 		agree(r, c->access, false);
-		/* A fence that has failed is known later only if the options have it. */
+		/* A failed fence is reported later only if the options have it. */
 		if (c->fences)
 			continue;
 		ret = dlbuf_acquire(r->t, c->access, NULL, &opts);
-		tells(r, "dlbuf_acquire() after the fence", ret, dlbuf_last_error(),
+		fails_with(r, "dlbuf_acquire() after the fence", ret, dlbuf_last_error(),
 		      ends[i].flags ? 0 : ends[i].error);
 		if (!ends[i].error || ends[i].flags)
 			end_access(r);
 	}
 }
 
-/* dlbuf_pending() says when, and the acquire behind it what. */
+/* dlbuf_pending()'s fd shows the end of the work; the acquire after it reports the error. */
 static void pending_case(struct fence_run *r, const struct fence_case *c)
 {
 	struct fence *f = put_failing(r, c->fences);
@@ -876,7 +877,7 @@ static void pending_case(struct fence_run *r, const struct fence_case *c)
 		expect(r, polls(fd, POLLIN), "what dlbuf_pending() gives is not "
 		       "readable although the fence has ended");
 		ret = dlbuf_acquire(r->t, c->access, NULL, NULL);
-		tells(r, "dlbuf_acquire()", ret, dlbuf_last_error(), -EIO);
+		fails_with(r, "dlbuf_acquire()", ret, dlbuf_last_error(), -EIO);
 		agree(r, c->access, false);
 	}
 	close(fd);
@@ -896,9 +897,9 @@ static void idle_after(struct fence_run *r)
 }
 
 /*
- * The work waits for a fence that is not on the dma-buf: what makes the
- * dma-buf busy is release's own. A driver that finishes the work before it
- * gives a fence has release wait, and nothing is pending then.
+ * The work waits for a fence that is not on the dma-buf: only the fence of the
+ * release makes the dma-buf busy. If a driver finishes the work before it gives
+ * a fence, release waits, and nothing is pending then.
  */
 static void release_waiting(struct fence_run *r, uint32_t access,
 			    struct fence *f)
@@ -913,7 +914,7 @@ static void release_waiting(struct fence_run *r, uint32_t access,
 	       "busy");
 	if (!call_start(&call))
 		return;
-	/* Whoever gives a fence of what is to come has no reason to wait. */
+	/* A driver that gives a fence of future work does not have to wait. */
 	for (uint64_t until = now_ns() + 300 * MS;
 	     !call_done(&call) && now_ns() < until;)
 		sched_yield();
@@ -968,7 +969,7 @@ static void release_case(struct fence_run *r, const struct fence_case *c)
 	idle_after(r);
 }
 
-/* A fence that the application made of its own work. */
+/* A fence that the application has made of its own work. */
 static void release_fence_case(struct fence_run *r, const struct fence_case *c)
 {
 	struct fence *f;
@@ -993,7 +994,7 @@ static void release_fence_case(struct fence_run *r, const struct fence_case *c)
 	idle_after(r);
 }
 
-/* ---- a producer that never comes back */
+/* ---- a producer that never ends */
 
 static void expired_case(struct fence_run *r, const struct fence_case *c)
 {
@@ -1018,7 +1019,7 @@ static void expired_case(struct fence_run *r, const struct fence_case *c)
 
 /* ---- running */
 
-/* On whatever comes from elsewhere there may be fences. */
+/* A buffer from another program may have fences. */
 static bool await_idle(struct fence_run *r)
 {
 	struct pollfd p = { .fd = r->buffer, .events = POLLOUT };
@@ -1076,7 +1077,7 @@ static bool get_tensor(struct fence_run *r)
 	shape = info.bytes;
 	r->access = info.access;
 	ret = dlbuf_import(r->dev, r->buffer, &layout, NULL, &r->t);
-	/* Not what this is about: the device takes no such buffers. */
+	/* Not tested here: the device accepts no such buffers. */
 	if (ret == -EOPNOTSUPP)
 		return skip(r, "%s", dlbuf_last_error());
 	return returned(r, "dlbuf_import()", ret, 0);
@@ -1102,7 +1103,7 @@ static void end(struct fence_run *r)
 	for (unsigned int i = 0; i < r->nfences; i++)
 		if (r->fences[i].sync_file >= 0)
 			close(r->fences[i].sync_file);
-	/* Signals what is left: nobody has to wait for it. */
+	/* Signals the remaining fences, so that nothing waits for them. */
 	vgem_close(&r->vgem);
 	if (r->lab >= 0)
 		close(r->lab);
@@ -1155,7 +1156,7 @@ void fence_capabilities(struct fence_run *r)
 #define W DLBUF_WRITE
 #define RW DLBUF_RW
 
-/* In this order; what the access waits for is in the first ones. */
+/* The order of the cases: the first ones have the fences that the access waits for. */
 const struct fence_case fence_cases[] = {
 	{ "idle-read", state_case, R, 0, 0, 0, false, false },
 	{ "idle-write", state_case, W, 0, 0, 0, false, false },

@@ -15,14 +15,14 @@
 #include "camera/v4l2.h"
 
 #define MAX_NAMES 32
-/* Silence of a case that is as good as a hang; the slow ones take 10 s. */
+/* A case that is silent for so long counts as hung; slow cases take 10 s. */
 #define LIMIT_MS 60000
 
 /* An exporter or a device. */
 struct subject {
 	char name[64];
-	int fd;			/* lent; else -1 */
-	int status;		/* 0, or why it cannot be tested */
+	int fd;			/* lent, or -1 */
+	int status;		/* 0, or the error if it cannot be tested */
 	char reason[256];
 	const char *remark;	/* NULL: none */
 };
@@ -30,7 +30,7 @@ struct subject {
 struct subjects {
 	struct subject s[MAX_NAMES];
 	unsigned int n;
-	/* Of all, those that cannot be used, for the reason. */
+	/* With `all`: the ones that cannot be used, for the reason. */
 	struct subject refused[MAX_NAMES];
 	unsigned int nrefused;
 };
@@ -202,7 +202,7 @@ static int add_exporters(struct command *cmd)
 	return status;
 }
 
-/* Whatever it captures in: the buffer counts. */
+/* The format does not matter, only the buffer. */
 static int add_camera(struct command *cmd)
 {
 	DLBUF_OPTS(dlbuf_camera_opts, opts, .width = 640, .height = 480);
@@ -259,7 +259,7 @@ static bool chosen(const struct command *cmd, const struct subject *e,
 	return false;
 }
 
-/* For each pair, in order; a status ends it. */
+/* Calls fn for each pair, in order; a status ends the walk. */
 static int each_pair(struct command *cmd,
 		     int (*fn)(struct command *cmd, const struct subject *e,
 			       const struct subject *d))
@@ -289,7 +289,7 @@ static int count_pair(struct command *cmd, const struct subject *e,
 /* ---- the child's side */
 
 struct message {
-	bool result;		/* else a note */
+	bool result;		/* false: a note */
 	bool failed, skipped;
 	char text[400];
 };
@@ -331,7 +331,7 @@ static int open_device(struct fence_run *r, const char *name)
 	return ret;
 }
 
-/* Case `first` and those behind it, after what the pair can do at all. */
+/* Runs case `first` and those after it, and before them the capabilities of the pair. */
 static void run_child(const struct command *cmd, const struct subject *e,
 		      const struct subject *d, unsigned int first, int fd)
 {
@@ -410,7 +410,7 @@ static void put_result(struct command *cmd, const struct subject *e,
 	cmd->passed += !m->failed && !skipped;
 	cmd->done++;
 	snprintf(reason, sizeof(reason), "%s", skipped ? m->text : "");
-	/* It would begin a directive of KTAP's. */
+	/* It would begin a directive of KTAP. */
 	for (char *c = reason; (c = strchr(c, '#'));)
 		*c = ' ';
 	if (cmd->json_to.want)
@@ -422,12 +422,12 @@ static void put_result(struct command *cmd, const struct subject *e,
 		       skipped ? " # SKIP " : "", reason);
 	if (!puts_ktap(cmd))
 		progress("case", cmd->done, cmd->chosen);
-	/* For nobody there is no need to go on. */
+	/* Without a reader there is no need to continue. */
 	if (fflush(stdout))
 		interrupted = true;
 }
 
-/* What the pair can do at all, in JSON. */
+/* The capabilities of the pair, in JSON. */
 static void put_pair(struct command *cmd, const struct subject *e,
 		     const struct subject *d)
 {
@@ -453,8 +453,8 @@ static unsigned int next_case(const struct command *cmd,
 }
 
 /*
- * One child, from case *next on. When it crashes or hangs, that is the failure
- * of the case it was at, and *next the one behind.
+ * Runs one child, from case *next on. If the child crashes or hangs, its
+ * current case has failed, and *next becomes the case after that.
  */
 static int run_some(struct command *cmd, const struct subject *e,
 		    const struct subject *d, unsigned int *next)
@@ -491,7 +491,7 @@ static int run_some(struct command *cmd, const struct subject *e,
 			    cmd->done, cmd->chosen);
 	*next = next_case(cmd, e, d, *next);
 	if (*next == fence_ncases) {
-		/* After its last case: of no case, and no less wrong. */
+		/* A crash after the last case belongs to no case, and is a failure, too. */
 		if (*end.text)
 			return fail(STATUS_SYSTEM, "%s/%s, after the cases: "
 				    "%s", e->name, d->name, end.text);
@@ -544,7 +544,7 @@ static int finish_json(struct command *cmd)
 	return status;
 }
 
-/* What is there and cannot be used would be missed; the rest is absent. */
+/* Reports an exporter or device that is present and cannot be used; the others are absent. */
 static void put_refused(struct command *cmd, const struct subjects *list)
 {
 	char line[400];
@@ -597,7 +597,7 @@ static int fail_pattern(const struct command *cmd)
 		    cmd->patterns[0]);
 }
 
-/* The cases alone, of which no exporter and no device is asked. */
+/* Prints only the names of the cases, without exporters and devices. */
 static int list_cases(const struct command *cmd)
 {
 	static const struct subject none = { .name = "" };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The truth table of a dma-buf's fences, one exporter and one device at a
- * time. fence.c is the command; it runs the cases in a process of its own, so
- * that a driver that crashes or hangs costs one case.
+ * time. command.c runs the cases in other processes, so that a driver that
+ * crashes or hangs costs one case.
  */
 #ifndef DMABUF_TEST_FENCE_H
 #define DMABUF_TEST_FENCE_H
@@ -12,16 +12,19 @@
 #include "tool.h"
 #include "vgem.h"
 
-/* A fence that signals when we say so: vgem's, or one of the lab's module, which fail. */
+/*
+ * A fence that signals when this program asks for it: vgem's, or one of the lab's module, which
+ * can fail.
+ */
 struct fence {
-	uint32_t handle;	/* of vgem's buffer that it was made on, else 0 */
+	uint32_t handle;	/* vgem's buffer that it was made on, or 0 */
 	uint32_t id;
 	bool own;		/* handle is a scratch buffer */
 	bool signalled;
 	int sync_file;		/* -1: the kernel gives none */
 };
 
-/* One case under way. */
+/* The state of a running case. */
 struct fence_run {
 	const char *exporter;
 	int lent;		/* the buffer to use, or -1: make one */
@@ -41,7 +44,7 @@ struct fence_run {
 	unsigned int failures;
 	bool skipped;
 	char reason[256];
-	/* A line about the case for whoever reads the report. */
+	/* A line about the case for the reader of the report. */
 	void (*note)(void *data, const char *line);
 	void *data;
 };
@@ -52,8 +55,8 @@ struct fence_case {
 	uint32_t access;	/* what is acquired */
 	uint32_t fences;	/* on the buffer: DLBUF_READ, DLBUF_WRITE */
 	uint32_t signalled;	/* of those */
-	uint32_t failed;	/* of those, with an error */
-	bool pending;		/* then the access has to wait */
+	uint32_t failed;	/* of these, with an error */
+	bool pending;		/* the access has to wait */
 	bool slow;		/* 10 s */
 };
 
@@ -63,7 +66,7 @@ extern const unsigned int fence_ncases;
 /* Runs one; the result is in failures, skipped and reason. */
 void fence_case_run(struct fence_run *r, const struct fence_case *c);
 
-/* What can be tested here at all, as lines to r->note(). */
+/* Writes lines about what can be tested here to r->note(). */
 void fence_capabilities(struct fence_run *r);
 
 #endif /* DMABUF_TEST_FENCE_H */

@@ -93,7 +93,7 @@ void vgem_open(struct vgem *vgem)
 		snprintf(vgem->node, sizeof(vgem->node), "/dev/dri/card%d", i);
 		fd = open(vgem->node, O_RDWR | O_CLOEXEC);
 		if (fd < 0) {
-			/* Of whichever driver: it may be the one. */
+			/* Reports the first failure of any driver, because it may be vgem. */
 			if (errno != ENOENT && errno != ENXIO &&
 			    errno != ENODEV)
 				say_why(vgem, errno);

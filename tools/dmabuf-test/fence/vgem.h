@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * vgem, a DRM driver without hardware, whose fences signal when user space
- * says so: the only such source in an ordinary kernel. It lets go of a fence
- * by itself after 10 s, and of all of a file's fences when that is closed.
+ * vgem, a DRM driver without hardware, whose fences signal when user space asks
+ * for it: the only such source in an ordinary kernel. It signals a fence itself
+ * after 10 s, and all fences of a file when the file is closed.
  */
 #ifndef DMABUF_TEST_VGEM_H
 #define DMABUF_TEST_VGEM_H
@@ -25,7 +25,7 @@ void vgem_free(struct vgem *vgem, uint32_t handle);
 
 /*
  * Puts a fence on a buffer of its own, as a reader's or a writer's
- * (DLBUF_READ, DLBUF_WRITE). -EBUSY: a conflicting one is there.
+ * (DLBUF_READ, DLBUF_WRITE). -EBUSY: the buffer has a conflicting fence.
  */
 int vgem_attach(struct vgem *vgem, uint32_t handle, uint32_t access,
 		uint32_t *fence);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* One cell of the matrix: what an importer makes of an exporter's buffer. */
+/* One cell of the matrix: an importer with an exporter's buffer. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 
 /* The number of rounds of a check that repeats something. */
 #define ROUNDS 8
-/* Bytes before and behind what a device writes that are compared, too. */
+/* Number of bytes before and after a device's write that are compared, too. */
 #define AROUND 4096
 /* Bytes for checks that need only a part of the buffer. */
 #define FEW (64u << 10)
@@ -38,7 +38,7 @@ void child_send(int fd, const char *name, cJSON *o)
 
 	cJSON_AddItemToObject(message, name, o);
 	text = cJSON_PrintUnformatted(message);
-	/* The command is gone: nobody wants to know more. */
+	/* The command has ended, so no results are needed. */
 	if (text && send(fd, text, strlen(text), MSG_NOSIGNAL) < 0)
 		_exit(1);
 	cJSON_free(text);
@@ -189,7 +189,7 @@ int cell_open(struct cell *c, uint64_t bytes)
 
 /* ---------------------------------------------------------------- the device's side */
 
-/* A tensor of the buffer; NULL: fail() says why. */
+/* Makes a tensor of the buffer; NULL: fail() has the reason. */
 static DLManagedTensorVersioned *import_layout(struct cell *c, const DLTensor *layout,
 					       uint32_t access)
 {
@@ -292,7 +292,7 @@ static void import_check(struct cell *c)
 	delete(t);
 }
 
-/* How many pages a device reads that does not read all of them. */
+/* The number of pages that a device reads if it does not read all. */
 static uint64_t pages_read(struct cell *c, DLManagedTensorVersioned *t)
 {
 	uint64_t page = sysconf(_SC_PAGESIZE), low = 0, high = c->buffer.bytes / page;
@@ -453,7 +453,7 @@ static void fence_out_check(struct cell *c)
 	fence_check(c, "release-fence-write");
 }
 
-/* ---- lives */
+/* ---- lifetimes */
 
 /* Two tensors of one import, many times. */
 static void repeated_check(struct cell *c)
@@ -495,7 +495,7 @@ static void closed_fd_check(struct cell *c)
 
 /*
  * The exporter's side writes without the bracket, after the device has read: the device
- * may see old bytes then, which is no fault. With the bracket it has to see the new ones.
+ * may then read old bytes, which is no fault. With the bracket it must read the new ones.
  */
 static void coherency_check(struct cell *c)
 {
@@ -565,7 +565,10 @@ static void import_anew(struct cell *c)
 	dlbuf_device_drain(c->dev, 0);
 }
 
-/* A driver may keep things from its first import on. What each import adds is a leak. */
+/*
+ * A driver may keep resources from its first import on. Resources that each import adds are a
+ * leak.
+ */
 static void leak_check(struct cell *c)
 {
 	int fds, maps;
@@ -605,7 +608,7 @@ static void free_order_check(struct cell *c)
 
 /* ---------------------------------------------------------------- costs */
 
-/* The median of so many calls. */
+/* The number of calls for a median. */
 static uint64_t median_of(bool (*fn)(struct cell *c, DLManagedTensorVersioned *t),
 			  struct cell *c, DLManagedTensorVersioned *t)
 {
@@ -684,7 +687,7 @@ static bool write_by_hand(struct cell *c, DLManagedTensorVersioned *t)
 	return copy_by_hand(c, c->hand, c->want, DMA_BUF_SYNC_WRITE);
 }
 
-/* Nothing is sent about a buffer that cannot be mapped. */
+/* There is no result for a buffer that cannot be mapped. */
 static void measure_by_hand(struct cell *c)
 {
 	struct timing timing = { .bytes = c->buffer.bytes };
@@ -747,7 +750,7 @@ static void costs_check(struct cell *c)
 
 /* ---------------------------------------------------------------- the soak */
 
-/* Repeats what touches memory. What grows is counted from the end of the first run. */
+/* Repeats the checks that use memory. Growth is counted from the end of the first run. */
 static void soak_check(struct cell *c)
 {
 	uint64_t end = now_ns() + c->soak_s * 1000000000ull, start = now_ns(), bytes = 0;
@@ -757,7 +760,7 @@ static void soak_check(struct cell *c)
 	do {
 		enum result before = c->result;
 
-		/* Each run has its own result, the worst of which stays. */
+		/* Each run has its own result; the worst one is kept. */
 		c->result = OK;
 		write_read_check(c);
 		read_write_check(c);

@@ -227,8 +227,8 @@ static const char *result_of(const cJSON *checks, const char *name)
 
 /*
  * The worst check is the cell's result. If no check is bad, the import's result counts: a
- * cell is refused or skipped only if the import is. What was skipped behind an import that
- * works is the reason of a cell that is ok.
+ * cell is refused or skipped only if the import is. If checks after a working import were
+ * skipped, the cell is ok, and its reason names them.
  */
 static void sum_up(cJSON *cell)
 {
@@ -333,7 +333,7 @@ static int run_child(struct command *cmd, cJSON *cell)
 	return 0;
 }
 
-/* Why the pair is not tested, or NULL. */
+/* The reason why the pair is not tested, or NULL. */
 static const char *why_not(const struct command *cmd, const cJSON *e, const cJSON *i)
 {
 	const char *exporter = member_text(e, "name"), *importer = member_text(i, "name");
@@ -476,7 +476,7 @@ static int put_all(struct command *cmd)
 	return 0;
 }
 
-/* No cell: what to do about it. */
+/* If there is no cell: prints what to do about it. */
 static int fail_nothing(const struct command *cmd)
 {
 	const cJSON *exporters = cJSON_GetObjectItem(cmd->root, "exporters"), *e;
@@ -520,7 +520,7 @@ int matrix_main(int argc, char **argv)
 	struct command cmd = { .exporters = "all", .devices = "all", .timeout_s = 30 };
 	int status;
 
-	/* How child_exec() starts this program. */
+	/* The entry of the program that child_exec() starts. */
 	if (argc == 6 && !strcmp(argv[1], "--list"))
 		return matrix_list_main(atoi(argv[2]), argv + 3);
 	if (argc == 7 && !strcmp(argv[1], "--cell"))

@@ -28,7 +28,7 @@ static int failed(const char *what)
 
 /* ---------------------------------------------------------------- exporter */
 
-/* NULL: fail() says why. */
+/* NULL: fail() has the reason. */
 static void *map_handle(int fd, uint32_t handle, size_t bytes)
 {
 	uint64_t offset;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A tool without libdrm has no part of DRM's. */
+/* Replaces drm.c in a tool without libdrm. */
 #include <errno.h>
 
 #include "matrix.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dmabuf-test matrix: what its parts share. command.c is the command; it loads no driver and
+ * Shared by the parts of dmabuf-test matrix. command.c is the command; it loads no driver and
  * starts this program anew for each cell, an exporter and an importer (cell.c), and
  * for the lists of both. Such a child sends JSON objects to the command, which merges them.
  */
@@ -53,10 +53,13 @@ struct buffer {
 
 #define NO_BUFFER { .fd = -1, .node = -1, .udmabuf = { -1, -1, 0 } }
 
-/* At least so many bytes, as far as the exporter lets one choose. 0 or a status. */
+/*
+ * Makes a buffer of at least `bytes` bytes, if the exporter allows a choice. Returns 0 or a
+ * status.
+ */
 int buffer_open(struct buffer *b, const char *exporter, uint64_t bytes);
 void buffer_close(struct buffer *b);
-/* By the exporter's side, in the bracket of an access. */
+/* Accesses by the exporter's side, in a bracket. */
 int buffer_read(struct buffer *b, uint64_t offset, void *dst, size_t bytes);
 int buffer_write(struct buffer *b, uint64_t offset, const void *src, size_t bytes);
 /* Acquires, reads into dst or writes from src on the tensor's device, releases. */
@@ -89,22 +92,22 @@ struct cell {
 	const char *check;
 	enum result result;
 	char reason[512];
-	bool over;		/* the checks behind it make no sense */
+	bool over;		/* the later checks make no sense */
 };
 
 /* Runs one check and sends its result. */
 void cell_check(struct cell *c, const char *name, void (*fn)(struct cell *c));
 void cell_send(struct cell *c, const char *name, cJSON *o);
-/* A result of the check under way; the worst one stays. */
+/* A result of the running check; the worst one is kept. */
 __attribute__((format(printf, 3, 4)))
 void cell_set(struct cell *c, enum result result, const char *fmt, ...);
-/* FAILED, for what fail() said last. */
+/* The result FAILED, with the last error text of fail(). */
 void cell_fail(struct cell *c);
 /* A new pattern in c->want, in [from, end). */
 void cell_pattern(struct cell *c, uint64_t from, uint64_t end);
 /* Compares c->got with c->want in [from, end). If they differ, the result is WRONG. */
 bool cell_compare(struct cell *c, uint64_t from, uint64_t end);
-/* Costs of an import of so many bytes, as far as they were measured: 0 is none. */
+/* Costs of an import of `bytes` bytes; 0: not measured. */
 struct timing {
 	uint64_t bytes, first_import, cached_import, acquire_release; /* ns */
 	uint64_t read, write;	/* ns */
@@ -126,9 +129,9 @@ int drm_buffer_open(struct buffer *b, const char *node, uint64_t bytes);
 void drm_buffer_close(struct buffer *b);
 void drm_cell(struct cell *c, const char *node);
 
-/* ---- what comes out (table.c) */
+/* ---- output (table.c) */
 
-/* A member of an object; 0 or "" where there is none. */
+/* A member of an object; 0 or "" if it has none. */
 const cJSON *member(const cJSON *o, const char *name);
 double get_number(const cJSON *o, const char *name);
 const char *member_text(const cJSON *o, const char *name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A matrix as a page of HTML: the template, and behind it the matrix as JSON. */
+/* A matrix as a page of HTML: the template, followed by the matrix as JSON. */
 #include "page.h"
 #include "tool.h"
 
@@ -14,7 +14,7 @@ int page_write(const cJSON *matrix, FILE *f)
 	if (!text)
 		return fail(STATUS_SYSTEM, "no memory for the page");
 	fputs(template, f);
-	/* Else a string could end the script that the JSON is in. */
+	/* Otherwise a string could end the script that contains the JSON. */
 	for (const char *s = text; *s; s++)
 		if (*s == '<')
 			fputs("\\u003c", f);

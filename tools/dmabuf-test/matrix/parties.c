@@ -50,7 +50,7 @@ static int send_exporter(const struct dlbuf_exporter_info *info, void *data)
 	return 0;
 }
 
-/* A double of a driver (tests/doubles) exports fake_NAME, which is asked for by `data`. */
+/* A double of a driver (tests/doubles) exports fake_NAME; this looks for it. */
 static int is_fake(struct dl_phdr_info *info, size_t size, void *data)
 {
 	void *lib = dlopen(info->dlpi_name, RTLD_NOW | RTLD_NOLOAD);
@@ -113,7 +113,7 @@ static int send_device(const struct dlbuf_device_info *from, void *data)
 		return 0;
 	else if (!from->status)
 		snprintf(info.reason, sizeof(info.reason), "%s", dlbuf_last_error());
-	/* As it was asked for, "vulkan:llvmpipe" for instance. */
+	/* The name as the user gave it, "vulkan:llvmpipe" for instance. */
 	memcpy(info.name, from->name, sizeof(info.name));
 	make_printable(info.description);
 	make_printable(info.driver);
@@ -155,7 +155,7 @@ static void send_named(int fd, const char *backend, const char *list)
 	free(copy);
 }
 
-/* No driver is loaded that nobody asked for: it might be the one that crashes. */
+/* Loads only the drivers that were asked for, because another one may crash. */
 static void list_devices(int fd, const char *backend, const char *devices,
 			 const char *exporters)
 {

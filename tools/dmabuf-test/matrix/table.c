@@ -81,7 +81,7 @@ const cJSON *party_named(const cJSON *list, const char *name)
 	return NULL;
 }
 
-/* The result of a double is neither good nor bad of a driver. */
+/* The result of a double proves nothing about a driver. */
 static bool of_double(const cJSON *matrix, const cJSON *cell)
 {
 	const cJSON *e = party_named(member(matrix, "exporters"), member_text(cell, "exporter"));
@@ -102,7 +102,7 @@ static size_t longest(size_t n, const char *s)
 	return strlen(s) > n ? strlen(s) : n;
 }
 
-/* The width of an importer's column, with what is between columns. */
+/* The width of an importer's column, with the space between columns. */
 static size_t width_of(const cJSON *matrix, const cJSON *importer)
 {
 	size_t n = longest(0, head_of(importer).s);
@@ -113,7 +113,7 @@ static size_t width_of(const cJSON *matrix, const cJSON *importer)
 	return n + 2;
 }
 
-/* A table of the importers from `first` on that fit; returns the one behind them. */
+/* Prints a table of as many importers from `first` on as fit; returns the next one. */
 static const cJSON *put_block(const cJSON *matrix, const cJSON *first)
 {
 	struct table t = { .ncolumns = 1 };
@@ -283,7 +283,7 @@ void matrix_table(const cJSON *matrix, bool verbose)
 	const cJSON *n;
 	const char *comma = "";
 
-	/* Instead of a legend of nothing: why there is nothing. */
+	/* Without cells: prints the reasons instead of a legend. */
 	if (!member(matrix, "cells")->child) {
 		put_absent(member(matrix, is_there(member(matrix, "exporters")) ?
 				  "importers" : "exporters"));
@@ -314,7 +314,7 @@ void matrix_table(const cJSON *matrix, bool verbose)
 
 /* ---------------------------------------------------------------- KTAP */
 
-/* Text without what would begin a directive of KTAP's. */
+/* Text without characters that would begin a directive of KTAP. */
 static struct line {
 	char s[640];
 } plain(const char *text)

@@ -135,7 +135,10 @@ static struct stream {
 	bool still;		/* it captured this frame twice */
 } stream;
 
-/* Queues the dma-buf as often as the driver wants buffers; dmabuf < 0: its own. */
+/*
+ * Queues the dma-buf as often as the driver needs buffers; dmabuf < 0: queues the node's own
+ * buffers.
+ */
 static int queue_all(struct stream *s, int dmabuf)
 {
 	uint32_t memory = dmabuf < 0 ? V4L2_MEMORY_MMAP : V4L2_MEMORY_DMABUF;
@@ -357,7 +360,7 @@ void v4l2_cell(struct cell *c, const char *node, bool output)
 
 /* ---------------------------------------------------------------- lists */
 
-/* Asks for no buffers of the kind: a driver that has no such buffers refuses that too. */
+/* Requests zero buffers of the kind: a driver without such buffers refuses even that. */
 static int try_node(int fd, uint32_t caps, bool exporters, bool output)
 {
 	uint32_t none = 0;
