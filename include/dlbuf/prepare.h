@@ -208,7 +208,8 @@ struct dlbuf_prepare;
  *
  * dev may be NULL, for dlbuf_prepare_tensors() and dlbuf_prepare_tensor_crops() on the CPU
  * alone. frame and opts are borrowed. *plan is new and keeps dev open: destroy the plan
- * before the handles of a wrapped device. A plan can be used by one thread at a time.
+ * before the handles of a wrapped device. One thread at a time can use a plan: a call of
+ * another thread returns -EBUSY.
  *
  * Does not wait for frames or other work. On devices other than the CPU the call copies
  * the tables to the device. The first plan of a device also compiles its kernel, which can
@@ -283,6 +284,7 @@ DLBUF_API int dlbuf_prepare_get_info(const struct dlbuf_prepare *plan,
  *              overlaps a plane, in addresses, or on other devices in bytes of the dma-buf;
  *              there also a frame or a tensor that the kernel cannot address: beyond 4 GiB
  * -EACCES      out is read-only
+ * -EBUSY       another thread uses the plan
  * -EPROTO      out is of another major version of DLPack
  * -ETIME       the deadline passed
  * and the errors of dlbuf_import_frame() and dlbuf_acquire().

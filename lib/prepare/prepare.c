@@ -407,8 +407,8 @@ static int run_on_device(struct dlbuf_prepare *c, DLManagedTensorVersioned *cons
 }
 #endif
 
-static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[], uint32_t n,
-	       const struct batch *b, uint64_t deadline_ns)
+static int run_alone(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[], uint32_t n,
+		     const struct batch *b, uint64_t deadline_ns)
 {
 	bool begun[DLBUF_MAX_PLANES + 1] = { false };
 	struct pixels px = { 0 };
@@ -443,6 +443,18 @@ static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[]
 		err = begun[i] ? dlbuf_release(i < n ? planes[i] : b->out, NULL, NULL) : 0;
 		ret = ret ? ret : err;
 	}
+	return ret;
+}
+
+static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[], uint32_t n,
+	       const struct batch *b, uint64_t deadline_ns)
+{
+	int ret;
+
+	if (__atomic_exchange_n(&p->busy, true, __ATOMIC_ACQUIRE))
+		return fail(-EBUSY, "another thread uses the plan");
+	ret = run_alone(p, planes, n, b, deadline_ns);
+	__atomic_store_n(&p->busy, false, __ATOMIC_RELEASE);
 	return ret;
 }
 

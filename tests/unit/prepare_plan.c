@@ -467,6 +467,26 @@ static void divide(struct prepare_threads *t)
 		CHECK_EQ(counts[i], 1);
 }
 
+/* Two threads use one plan. Returns how often the plan was free for this one. */
+static void *use(void *data)
+{
+	float memory[192];
+	DLManagedTensorVersioned out = {
+		.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+		.dl_tensor = { .data = memory, .ndim = 3, .device = { kDLCPU, 0 },
+			.dtype = types[0], .shape = (int64_t[]){ 3, 8, 8 } },
+	};
+	uintptr_t done = 0;
+
+	for (int i = 0; i < 300 || !done; i++) {
+		int ret = dlbuf_prepare_tensors(data, grey_list, 1, &out, 0, 0);
+
+		CHECK(!ret || ret == -EBUSY);
+		done += !ret;
+	}
+	return (void *)done;
+}
+
 TEST(threads_of_a_plan)
 {
 	struct dlbuf_prepare_opts o = OPTS(.threads = 4);
@@ -481,6 +501,8 @@ TEST(threads_of_a_plan)
 	struct dlbuf_device *dev;
 	struct stat before, now;
 	int status = -1;
+	pthread_t other;
+	void *done;
 	pid_t pid;
 
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
@@ -495,6 +517,13 @@ TEST(threads_of_a_plan)
 		prepare_divide(plan->threads, 4, meet, &p);
 	pthread_barrier_destroy(&barrier);
 	divide(plan->threads);
+	/* During a call, and in two threads at once: with threads of its own, both would wait for ever. */
+	plan->busy = true;
+	CHECK_ERR(dlbuf_prepare_tensors(plan, grey_list, 1, &out, 0, 0), -EBUSY);
+	plan->busy = false;
+	REQUIRE(!pthread_create(&other, NULL, use, plan));
+	CHECK(use(plan));
+	CHECK(!pthread_join(other, &done) && done);
 	pid = fork();
 	if (!pid) {
 		divide(plan->threads);
