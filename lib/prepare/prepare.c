@@ -407,8 +407,8 @@ static int run_on_device(struct dlbuf_prepare *c, DLManagedTensorVersioned *cons
 }
 #endif
 
-static int run_alone(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[], uint32_t n,
-		     const struct batch *b, uint64_t deadline_ns)
+static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[], uint32_t n,
+	       const struct batch *b, uint64_t deadline_ns)
 {
 	bool begun[DLBUF_MAX_PLANES + 1] = { false };
 	struct pixels px = { 0 };
@@ -446,16 +446,16 @@ static int run_alone(struct dlbuf_prepare *p, DLManagedTensorVersioned *const pl
 	return ret;
 }
 
-static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[], uint32_t n,
-	       const struct batch *b, uint64_t deadline_ns)
+/* The plan is this thread's until its busy is false again. */
+static int claim(struct dlbuf_prepare *p)
 {
-	int ret;
+	return __atomic_exchange_n(&p->busy, true, __ATOMIC_ACQUIRE) ?
+	       fail(-EBUSY, "another thread uses the plan") : 0;
+}
 
-	if (__atomic_exchange_n(&p->busy, true, __ATOMIC_ACQUIRE))
-		return fail(-EBUSY, "another thread uses the plan");
-	ret = run_alone(p, planes, n, b, deadline_ns);
+static void unclaim(struct dlbuf_prepare *p)
+{
 	__atomic_store_n(&p->busy, false, __ATOMIC_RELEASE);
-	return ret;
 }
 
 static int check_arguments(const struct batch *b)
@@ -482,7 +482,12 @@ static int prepare_planes(struct dlbuf_prepare *p, DLManagedTensorVersioned *con
 	if (n != p->source.nplanes)
 		return fail(-EINVAL, "%u tensors, %s has %u planes", n,
 			    format_name(p->source.format), p->source.nplanes);
-	return run(p, planes, n, b, deadline_ns);
+	ret = claim(p);
+	if (ret)
+		return ret;
+	ret = run(p, planes, n, b, deadline_ns);
+	unclaim(p);
+	return ret;
 }
 
 int dlbuf_prepare_tensors(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[],
@@ -565,22 +570,15 @@ static void show_groups(struct dlbuf_frame *f, uint32_t hsub)
 		f->crop.width += (hsub - f->crop.width % hsub) % hsub;
 }
 
-static int prepare_batch(struct dlbuf_prepare *p, const struct dlbuf_frame *frame,
-			 struct batch *b, uint64_t deadline_ns)
+static int run_frame(struct dlbuf_prepare *p, const struct dlbuf_frame *frame, struct batch *b,
+		     uint64_t deadline_ns)
 {
 	DLBUF_OPTS(dlbuf_import_opts, import, .access = DLBUF_READ);
 	DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES];
 	struct dlbuf_frame f;
 	uint32_t n = 0;
-	int ret = check_arguments(b);
+	int ret;
 
-	if (ret)
-		return ret;
-	if (!p || !frame)
-		return fail(-EINVAL, "the plan or the frame is NULL");
-	if (!p->dev)
-		return fail(-EINVAL, "the plan was made without a device, for "
-			    "dlbuf_prepare_tensors() only");
 	ret = OPTS_GET(&f, frame, "dlbuf_frame");
 	if (!ret)
 		ret = check_kind(p, &f);
@@ -607,6 +605,26 @@ static int prepare_batch(struct dlbuf_prepare *p, const struct dlbuf_frame *fram
 	}
 	while (n--)
 		tensors[n]->deleter(tensors[n]);
+	return ret;
+}
+
+static int prepare_batch(struct dlbuf_prepare *p, const struct dlbuf_frame *frame,
+			 struct batch *b, uint64_t deadline_ns)
+{
+	int ret = check_arguments(b);
+
+	if (ret)
+		return ret;
+	if (!p || !frame)
+		return fail(-EINVAL, "the plan or the frame is NULL");
+	if (!p->dev)
+		return fail(-EINVAL, "the plan was made without a device, for "
+			    "dlbuf_prepare_tensors() only");
+	ret = claim(p);
+	if (ret)
+		return ret;
+	ret = run_frame(p, frame, b, deadline_ns);
+	unclaim(p);
 	return ret;
 }
 

@@ -520,6 +520,7 @@ TEST(threads_of_a_plan)
 	/* During a call, and in two threads at once: with threads of its own, both would wait for ever. */
 	plan->busy = true;
 	CHECK_ERR(dlbuf_prepare_tensors(plan, grey_list, 1, &out, 0, 0), -EBUSY);
+	CHECK_ERR(dlbuf_prepare_frame(plan, &grey_frame, &out, 0, 0), -EBUSY);
 	plan->busy = false;
 	REQUIRE(!pthread_create(&other, NULL, use, plan));
 	CHECK(use(plan));
