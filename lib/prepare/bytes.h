@@ -658,7 +658,7 @@ void luma_of(vs out[2], const pair_byte a[], const pair_byte b[], const struct p
 	for (int i = 0; i < 2; i++)
 		out[i] = pair_value(a[i], b[i], f->weights[0], how.halved);
 	if (how.halved)
-		out[0] = (vs)((vu)(out[0] + out[1]) >> 1);
+		out[0] = (vs)(((vu)out[0] + (vu)out[1]) >> 1);
 	for (int i = 0; i < 2; i++)
 		out[i] = MULTIPLY(out[i], (vs){ 0 } + f->gain);
 }
