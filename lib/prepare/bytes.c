@@ -180,6 +180,7 @@ static bool is_whole(const struct dlbuf_prepare *p)
 	return true;
 }
 
+/* Whether pixels are copied: no value is changed, and each output is one sample. */
 static void find_copied(struct dlbuf_prepare *p)
 {
 	const struct byte_values *v = &p->byte_values;
@@ -201,6 +202,7 @@ static void find_copied(struct dlbuf_prepare *p)
 	}
 }
 
+/* Whether the axes have the weights that struct byte_pairs takes as constants. */
 static void find_pairs(struct dlbuf_prepare *p)
 {
 	const struct component *c = p->source.components;
@@ -244,8 +246,8 @@ bool prepare_bytes_find(struct dlbuf_prepare *p)
 	p->in_floats = p->store > STORE_I8 || p->opts.flags & DLBUF_PREPARE_EXACT ||
 		!find_values(p, &p->byte_values);
 	/* The other filters have weights below 0 and above 1. */
-	if (!p->byte_kernels || p->opts.filter > DLBUF_FILTER_TRIANGLE || s->sample != SAMPLE_U8 || s->group.words || s->packed.samples ||
-	    s->mosaic || (p->in_floats && !is_whole(p)))
+	if (!p->byte_kernels || p->opts.filter > DLBUF_FILTER_TRIANGLE || s->sample != SAMPLE_U8 ||
+	    s->group.words || s->packed.samples || s->mosaic || (p->in_floats && !is_whole(p)))
 		return false;
 	for (uint32_t i = 0; i < s->ncomponents; i++)
 		if (p->x[s->components[i].fine].taps > 2 || p->y[s->components[i].fine].taps > 2)
@@ -348,8 +350,8 @@ void prepare_bytes_fill(struct dlbuf_prepare *p)
 /* Finds the rows of a plane that a group needs for output row y. */
 static inline __attribute__((always_inline))
 struct byte_source find_rows(const struct dlbuf_prepare *p, const struct band *b,
-				    const struct byte_group *g, const void *data, int64_t pitch, uint32_t y,
-				    int64_t *row)
+			     const struct byte_group *g, const void *data, int64_t pitch,
+			     uint32_t y, int64_t *row)
 {
 	const struct axis *axis = rows_of(p, g);
 	float w = axis->taps > 1 ? axis->weights[((axis->n + 7) & ~7u) + y] : 0;

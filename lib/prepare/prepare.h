@@ -141,7 +141,7 @@ struct byte_row {
 	int16_t weight_b;
 };
 
-/* What a matrix in floats is applied to. */
+/* The samples of an output row, to which a matrix in floats is applied. */
 struct byte_samples {
 	bool direct;			/* by byte_kernels.direct_floats() */
 	struct byte_row rows[3];
@@ -422,7 +422,10 @@ struct byte_kernels {
 	/* prepare_kernels.colours() of three rows of samples, to three channels; or NULL */
 	void (*floats)(float *const out[], const struct byte_row in[3], uint32_t n,
 		       const struct values *to);
-	/* Of what direct() takes; Y counts the same for all channels; no U in R, no V in B. */
+	/*
+	 * As direct(), to floats. Y counts the same for all channels, U not for R, V not for B;
+	 * or NULL.
+	 */
 	void (*direct_floats)(float *const out[], const struct byte_group g[2],
 			      const struct byte_source from[2], const struct byte_row kept[2],
 			      uint32_t n, const struct values *to);

@@ -713,7 +713,7 @@ struct work {
 	const struct image *image;
 };
 
-/* Where an output row of the scaled picture begins in the tensor, and its steps in elements. */
+/* The place of an output row of the scaled picture in the tensor, and its steps in elements. */
 struct row_at {
 	char *data;
 	int64_t along, across;
