@@ -446,16 +446,19 @@ static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[]
 	return ret;
 }
 
-/* The plan is this thread's until its busy is false again. */
+/*
+ * The plan is this thread's until its busy is 0 again. An int: riscv64's compilers have no
+ * exchange of one byte without libatomic.
+ */
 static int claim(struct dlbuf_prepare *p)
 {
-	return __atomic_exchange_n(&p->busy, true, __ATOMIC_ACQUIRE) ?
+	return __atomic_exchange_n(&p->busy, 1, __ATOMIC_ACQUIRE) ?
 	       fail(-EBUSY, "another thread uses the plan") : 0;
 }
 
 static void unclaim(struct dlbuf_prepare *p)
 {
-	__atomic_store_n(&p->busy, false, __ATOMIC_RELEASE);
+	__atomic_store_n(&p->busy, 0, __ATOMIC_RELEASE);
 }
 
 static int check_arguments(const struct batch *b)
