@@ -216,7 +216,8 @@ struct dlbuf_prepare;
  * take seconds.
  *
  * In a child of fork() a plan of the CPU still prepares tensors of other libraries, on the
- * caller's thread alone, because the child does not have the plan's threads. The child's
+ * caller's thread alone, because the child does not have the plan's threads; also if another
+ * thread of the parent used the plan during the fork(). The child's
  * calls with frames and tensors of dlbuf return -ESTALE, as everywhere.
  * -EINVAL      frame, opts or plan is NULL, or a size is not set; a frame of 0 pixels, or with a
  *              side of more than 2^20; no such format; a mosaic of less than 2x2 pixels; no size

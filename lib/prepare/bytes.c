@@ -138,8 +138,11 @@ static void add_group(struct dlbuf_prepare *p, uint32_t first, uint32_t n)
 		add_group(p, first + i, 1);
 }
 
-/* Each output is so many quarters of a sample behind the one before it, from `low` + first on. */
-static bool is_even(const struct axis *a, int32_t quarters, int32_t first)
+/*
+ * Each output is so many quarters of a sample behind the one before it, from `low` + first on. With
+ * `repeats` the samples at both ends serve outputs beyond them, too.
+ */
+static bool is_even(const struct axis *a, int32_t quarters, int32_t first, bool repeats)
 {
 	const float *right = a->weights + ((a->n + 7) & ~7u);
 	int32_t low = 4 * (int32_t)a->low, last = 4 * ((int32_t)a->high - 1);
@@ -147,7 +150,8 @@ static bool is_even(const struct axis *a, int32_t quarters, int32_t first)
 	for (uint32_t i = 0; i < a->n; i++) {
 		int32_t at = low + (int32_t)i * quarters + first;
 
-		at = at < low ? low : at > last ? last : at;
+		if (repeats)
+			at = at < low ? low : at > last ? last : at;
 		if ((float)at != 4 * ((float)a->first[i] + (a->taps > 1 ? right[i] : 0)))
 			return false;
 	}
@@ -190,7 +194,7 @@ static void find_copied(struct dlbuf_prepare *p)
 
 	p->copied = v->kind == BYTES_EACH && !v->clamps && c[0].step == 4 &&
 		p->x[0].taps == 1 && p->y[0].taps == 1 &&
-		(is_even(&p->x[0], 4, 0) || (g->count == 3 && g->load == BYTES_OF_4));
+		(is_even(&p->x[0], 4, 0, false) || (g->count == 3 && g->load == BYTES_OF_4));
 	for (uint32_t i = 0; i < 3; i++)
 		p->copied &= v->matrix[i][i] == 1 << 13 && v->offset[i] == 1 << 4;
 	for (uint32_t i = 1; i < 3 && p->copied; i++)
@@ -222,9 +226,9 @@ static void find_pairs(struct dlbuf_prepare *p)
 	for (uint32_t i = 0; i < 3; i++)
 		if (abs(v->matrix[i][1]) + abs(v->matrix[i][2]) >= 1 << 15)
 			return;
-	q->moved = is_even(chroma, q->halved ? 4 : 2, q->halved ? 1 : -1);
-	q->found = (q->moved || is_even(chroma, q->halved ? 4 : 2, 0)) &&
-		is_even(luma, q->halved ? 8 : 4, q->halved ? 2 : 0) && bits_of(&p->y[1]) < 8 &&
+	q->moved = is_even(chroma, q->halved ? 4 : 2, q->halved ? 1 : -1, true);
+	q->found = (q->moved || is_even(chroma, q->halved ? 4 : 2, 0, true)) &&
+		is_even(luma, q->halved ? 8 : 4, q->halved ? 2 : 0, false) && bits_of(&p->y[1]) < 8 &&
 		(q->halved ? bits_of(&p->y[0]) < 8 : p->y[0].taps == 1);
 }
 

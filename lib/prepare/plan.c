@@ -7,6 +7,7 @@
 
 #include "../frame/frame.h"
 #include "../import/backend.h"
+#include "../system/fork.h"
 #include "../system/internal.h"
 #include "../system/sys.h"
 #include "prepare.h"
@@ -550,6 +551,7 @@ int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_frame *fra
 	p = sys_calloc(1, sizeof(*p));
 	if (!p)
 		return fail(-ENOMEM, "no memory for a plan");
+	fork_watch();
 	p->dev = dev;
 	if (dev)
 		device_ref(dev);

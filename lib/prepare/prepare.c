@@ -11,6 +11,7 @@
 #include "../access/lease.h"
 #include "../frame/frame.h"
 #include "../import/backend.h"
+#include "../system/fork.h"
 #include "../system/internal.h"
 #include "../system/sys.h"
 #include "../tensor/tensor.h"
@@ -447,12 +448,15 @@ static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[]
 }
 
 /*
- * The plan is this thread's until its busy is 0 again. An int: riscv64's compilers have no
- * exchange of one byte without libatomic.
+ * The plan is this thread's until its busy is 0 again. A child of fork() has no thread that would
+ * make it 0: there the parent's number does not count.
  */
 static int claim(struct dlbuf_prepare *p)
 {
-	return __atomic_exchange_n(&p->busy, 1, __ATOMIC_ACQUIRE) ?
+	unsigned int ours = fork_generation + 1, old = __atomic_load_n(&p->busy, __ATOMIC_RELAXED);
+
+	return old == ours || !__atomic_compare_exchange_n(&p->busy, &old, ours, false,
+							   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED) ?
 	       fail(-EBUSY, "another thread uses the plan") : 0;
 }
 

@@ -203,7 +203,7 @@ struct band {
 
 struct dlbuf_prepare {
 	struct dlbuf_device *dev;
-	int busy;			/* atomic; 1: a thread uses the plan */
+	unsigned int busy;		/* atomic; fork_generation + 1: a thread uses the plan */
 	void *program;			/* of the device; NULL: the CPU runs the plan */
 	struct dlbuf_prepare_opts opts;
 	struct dlbuf_prepare *crops;	/* a copy, with the geometry of a crop after the other */

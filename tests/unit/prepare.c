@@ -908,6 +908,39 @@ TEST(pairs)
 				  (fixed && (k & 16 ? !!fixed->pairs : fixed->planar)), "pairs %u", k);
 }
 
+/*
+ * Outputs beyond the last sample repeat it, where a narrow picture or crop becomes wider. No loop
+ * may take them for samples that follow each other.
+ */
+TEST(narrow)
+{
+	static const struct {
+		double x, width;	/* of the crop; 0: none */
+		uint32_t w, out;
+	} crops[] = {
+		{ 0, 0, 1, 1 }, { 0, 0, 1, 4 }, { 0, 0, 1, 40 }, { 0, 0, 2, 5 }, { 0, 0, 3, 4 },
+		{ 0, 0, 3, 17 }, { 0, 0, 5, 6 }, { 7, 1, 60, 8 }, { 8, 1, 60, 33 }, { 58, 2, 60, 3 },
+		{ 12.61, 3.39, 17, 4 }, { 2.25, 5.75, 8, 7 }, { 20.5, 2.5, 40, 4 }, { 6.75, 1.25, 8, 2 },
+	};
+	double worst = 0;
+
+	for (uint32_t i = 0, n = 0; i < ARRAY_SIZE(layouts); i++)
+		for (uint32_t k = 0; k < 2 * ARRAY_SIZE(crops); k++, n++) {
+			uint32_t c = k / 2, h = 2 + n % 5;
+			struct run r = { &layouts[i], crops[c].w, h, {
+				.size = sizeof(r.o), .width = crops[c].out, .height = h,
+				.filter = k % 2 ? DLBUF_FILTER_NEAREST : DLBUF_FILTER_BILINEAR,
+				.dtype = types[1 + n % 5 / 4], .channels = n % 2 ? DLBUF_CHANNELS_BGR : 0,
+				.flags = n % 3 ? DLBUF_PREPARE_NHWC : 0, .crop_x = crops[c].x,
+				.crop_width = crops[c].width, .crop_height = crops[c].width ? h : 0 } };
+
+			state = n;
+			r.o.zero_point = r.o.dtype.code == kDLInt ? -128 : 0;
+			if (r.l->bits == 8 && (!r.l->mosaic || r.w > 1))
+				CHECK_MSG(!compare(&r, &worst), "%s, crop %u", r.l->name, c);
+		}
+}
+
 /* Bytes whose samples need no rounding, with a matrix in floats; wider and narrower than vectors. */
 TEST(bytes_in_floats)
 {

@@ -10,6 +10,7 @@
 
 #include "import/backend.h"
 #include "prepare/prepare.h"
+#include "system/fork.h"
 #include "system/internal.h"
 #include "system/sys.h"
 #define CC DLBUF_FOURCC
@@ -518,13 +519,15 @@ TEST(threads_of_a_plan)
 	pthread_barrier_destroy(&barrier);
 	divide(plan->threads);
 	/* During a call, and in two threads at once: with threads of its own, both would wait for ever. */
-	plan->busy = true;
+	plan->busy = fork_generation + 1;
 	CHECK_ERR(dlbuf_prepare_tensors(plan, grey_list, 1, &out, 0, 0), -EBUSY);
 	CHECK_ERR(dlbuf_prepare_frame(plan, &grey_frame, &out, 0, 0), -EBUSY);
-	plan->busy = false;
+	plan->busy = 0;
 	REQUIRE(!pthread_create(&other, NULL, use, plan));
 	CHECK(use(plan));
 	CHECK(!pthread_join(other, &done) && done);
+	/* A call of the parent's thread goes on while the other one forks. */
+	plan->busy = fork_generation + 1;
 	pid = fork();
 	if (!pid) {
 		divide(plan->threads);
@@ -535,6 +538,8 @@ TEST(threads_of_a_plan)
 	}
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
 	CHECK_EQ(status, 0);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, grey_list, 1, &out, 0, 0), -EBUSY);
+	plan->busy = 0;
 	dlbuf_prepare_destroy(plan);
 	dlbuf_device_close(dev);
 	UNTIL(KTAP_TSAN || (!stat("/proc/self/task", &now) && now.st_nlink == before.st_nlink));
