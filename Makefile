@@ -114,6 +114,7 @@ defconfig:
 
 setconfig:
 	$(need-kconfiglib)
+	@mkdir -p $(O)
 	$(Q)$(probes) $(PYTHON) tools/set-config $(set)
 	$(say-absent)
 

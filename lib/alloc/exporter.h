@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * An exporter makes new dma-bufs. Each exporter is a file under udmabuf/ that
- * defines one struct exporter, and lib/alloc/alloc.c calls it. An exporter
- * includes only internal.h and sys.h of the library's other headers. The udmabuf
- * exporter also includes buffer.h and memory.h, because devices import its memfds.
+ * defines one struct exporter, and lib/alloc/alloc.c calls it. An exporter may
+ * include headers of lib/alloc, lib/dmabuf and lib/system.
  */
 #ifndef DLBUF_EXPORTER_H
 #define DLBUF_EXPORTER_H
@@ -22,7 +21,7 @@ struct node;
 struct exporter {
 	const char *name;	/* the word before the colon */
 	/*
-	 * Makes a dma-buf. selector is the part after the colon, or "". name may be
+	 * Makes a zero-filled dma-buf. selector is the part after the colon, or "". name may be
 	 * NULL. *fd is new, 3 or above, O_RDWR. *memfd is -1, or is new: the memfd of
 	 * the dma-buf's memory, which the caller closes after the devices' imports.
 	 */

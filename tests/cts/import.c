@@ -20,9 +20,12 @@ static void same_bytes(void *arg)
 	int fd = cts_alloc(exporter, BYTES);
 	struct dlbuf_device *dev = cts_open();
 	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
-	char *want = malloc(BYTES), *got = malloc(BYTES);
+	char *want = calloc(1, BYTES), *got = malloc(BYTES);
 	DLBUF_INFO(dlbuf_tensor_info, info);
 
+	/* Each exporter's memory is zero-filled. */
+	cts_peek(fd, 0, got, BYTES);
+	CHECK(!memcmp(want, got, BYTES));
 	cts_pattern(want, BYTES, 1);
 	cts_poke(fd, 0, want, BYTES);
 	cts_read(t, 0, got, BYTES);

@@ -926,7 +926,7 @@ void cts_cases_prepare(void)
 	static const enum waits waits[] = { PRODUCER, EARLY, READER };
 	size_t i = 0;
 
-	/* Other devices refuse a plan: tests/unit/prepare.c. */
+	/* Other devices refuse a plan: tests/unit/hexagon.c. */
 	while (i < ARRAY_SIZE(backends) && strcmp(cts_access->backend, backends[i]))
 		i++;
 	if (i == ARRAY_SIZE(backends))

@@ -179,6 +179,15 @@ TEST(what_a_device_says)
 	CHECK(strstr(info.reason, "remote call returns") &&
 	      strstr(info.reason, "callback"));
 	CHECK_EQ(info.pitch_align, 128);
+#ifdef CONFIG_PART_PREPARE
+	struct dlbuf_frame frame = { .size = sizeof(frame), .width = 8, .height = 8,
+		.code = DLBUF_FOURCC('X','R','2','4'), .code_space = DLBUF_CODE_DRM };
+	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = 8, .height = 8);
+	struct dlbuf_prepare *plan;
+
+	CHECK_ERR(dlbuf_prepare_create(dev, &frame, &opts, &plan), -EOPNOTSUPP);
+	CHECK_SAYS("device hexagon:cdsp cannot prepare frames, the CPU can");
+#endif
 	end_device();
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <link.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "child.h"
@@ -42,11 +43,13 @@ void child_send_party(int fd, const char *list, const struct party *p)
 static int send_exporter(const struct dlbuf_exporter_info *info, void *data)
 {
 	int *fd = data;
+	char kind[32];
 
+	/* The word before the colon. */
+	snprintf(kind, sizeof(kind), "%.*s", (int)strcspn(info->name, ":"), info->name);
 	child_send_party(*fd, "exporters", &(struct party){
 		.name = info->name, .node = info->node, .status = info->status,
-		.kind = strncmp(info->name, "heap", 4) ? "udmabuf" : "heap",
-		.reason = info->reason });
+		.kind = kind, .reason = info->reason });
 	return 0;
 }
 
