@@ -15,11 +15,6 @@ static uint32_t padded(const struct dlbuf_prepare *p)
 	return (p->width + 15) & ~15u;
 }
 
-static size_t aligned(size_t n)
-{
-	return (n + 31) & ~(size_t)31;
-}
-
 /* A value times 2^bits, if it fits. */
 static bool fixed(double x, int bits, int16_t *out)
 {
@@ -278,38 +273,30 @@ bool prepare_bytes_find(struct dlbuf_prepare *p)
 	return true;
 }
 
-size_t prepare_bytes_tables(struct dlbuf_prepare *p, uintptr_t at)
+void prepare_bytes_tables(struct dlbuf_prepare *p, struct arena *from)
 {
-	uint32_t n = padded(p);
-	uintptr_t begin = at;
+	size_t n = padded(p);
 
 	for (uint32_t i = 0; i < p->ngroups; i++) {
 		struct byte_group *g = &p->groups[i];
+		bool windows = g->load < BYTES_OF_2;
 
-		g->places = (int32_t *)at;
-		at += n * sizeof(*g->places);
-		g->weights = (int16_t *)at;
-		at += n * sizeof(*g->weights);
-		g->lookups = (uint8_t *)at;
-		at += n * 2 + 32;
+		g->places = prepare_part(from, (windows ? n / 8 : n) * sizeof(*g->places));
+		g->weights = prepare_part(from, g->taps ? n * sizeof(*g->weights) : 0);
+		g->lookups = prepare_part(from, windows ? 2 * n : 32);
 	}
-	return at - begin;
 }
 
-size_t prepare_bytes_band(const struct dlbuf_prepare *p, struct band *b, uintptr_t at)
+void prepare_bytes_band(const struct dlbuf_prepare *p, struct band *b, struct arena *from)
 {
-	size_t row = aligned((padded(p) + 16) * sizeof(int16_t));
-	uintptr_t begin = at;
+	size_t row = padded(p) * sizeof(int16_t);
 
 	for (uint32_t i = 0; i < p->source.ncomponents && p->ngroups; i++) {
-		b->sums[i] = (int16_t *)at;
+		b->sums[i] = prepare_part(from, row);
 		for (int k = 0; k < 2; k++)
-			b->kept[i][k] = (int16_t *)(at + (k + 1) * row);
-		at += 3 * row;
+			b->kept[i][k] = prepare_part(from, row);
 	}
-	b->numbers = (int64_t *)at;
-	at += aligned(6 * sizeof(*b->numbers));
-	return at - begin;
+	b->numbers = prepare_part(from, 6 * sizeof(*b->numbers));
 }
 
 void prepare_bytes_fill(struct dlbuf_prepare *p)
