@@ -141,7 +141,14 @@ struct byte_group {
 	uint8_t moves[3];	/* from that to each */
 	int32_t *places;	/* of 8 outputs, or of each */
 	uint8_t *lookups;	/* of 8 outputs: 16 places of bytes, left then right */
-	int16_t *weights;
+	int16_t *weights;	/* of the second of two samples, or [output][taps] */
+};
+
+/* Filters of more than two samples: an output is the sum of n rows from a table on. */
+struct byte_sum {
+	const uint8_t *const *rows;
+	const int16_t *weights;
+	uint32_t n;
 };
 
 /* Rows of a plane: the weighted sum of two; with weight 0 the first. */
@@ -214,6 +221,9 @@ struct band {
 	/* Rows of the byte loops: one of each component, and the last two of those that are kept. */
 	int16_t *sums[3], *kept[3][2];
 	int64_t *numbers;			/* of the kept rows: [component][2] */
+	/* Of wide filters: the source's rows; sums of them, turned; and the rows of a batch. */
+	const uint8_t **table;
+	int16_t *turned, *batch[3];
 };
 
 struct dlbuf_prepare {
@@ -262,6 +272,13 @@ struct dlbuf_prepare {
 	bool copied;			/* pixels are three bytes of words of 4, as they are */
 	uint8_t order[16];		/* of 4 pixels: which bytes of 4 words they are */
 	struct byte_pairs pairs;
+	/* Or group 0 has a filter of more than two samples. */
+	struct {
+		bool found;
+		uint32_t slots;		/* rows of the source that a batch needs */
+		int16_t *weights;	/* along y: [output][taps] */
+		double gain, error;	/* how much larger samples become, and their error */
+	} wide;
 	struct byte_values byte_values;
 	struct band *bands;
 	uint32_t nbands;
@@ -440,6 +457,14 @@ struct prepare_kernels {
 
 /* The same for bytes: rows of samples have room for whole vectors of 16. */
 struct byte_kernels {
+	uint32_t batch;		/* rows of wide() */
+	/*
+	 * Rows of a group's components less 128, `to` values from one to the next: n outputs of
+	 * each of so many sums. turned has room for as many columns, and 63 more.
+	 */
+	void (*wide)(int16_t *const dst[], size_t to, const struct byte_group *g, uint32_t n,
+		     uint32_t taps, uint32_t step, const struct byte_sum sums[], uint32_t rows,
+		     int16_t *turned);
 	/* A row of a group's components. */
 	void (*samples)(int16_t *const dst[], const struct byte_group *g, uint32_t n,
 			const struct byte_source *from);

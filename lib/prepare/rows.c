@@ -131,7 +131,7 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 		if (s->components[i].plane == plane)
 			p->origins[i] = (int64_t)s->components[i].first - begin;
 	r->direct = narrow;
-	r->slots = narrow ? p->y[r->axis].taps : PREPARE_ROWS;
+	r->slots = p->wide.found ? p->wide.slots : narrow ? p->y[r->axis].taps : PREPARE_ROWS;
 	r->bytes = PART_BYTES(row_bytes(s, r->n));
 	/* Whole groups, of which the first and the last may be needed in part. */
 	r->scaled = narrow ? 0 : (p->y[r->axis].taps + 2 * PREPARE_ROWS - 2) & ~(PREPARE_ROWS - 1u);
