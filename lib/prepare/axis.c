@@ -53,15 +53,18 @@ static double sinc(double x)
 	return x < 1e-9 ? 1 : sin_pi(x) / (3.14159265358979323846 * x);
 }
 
-int prepare_grow(void **memory, size_t *room, size_t bytes)
+int prepare_grow(void **memory, size_t *room, struct arena *arena)
 {
-	if (bytes <= *room)
-		return 0;
-	free(*memory);
-	bytes = (bytes + 31) & ~(size_t)31;
-	*memory = fault_hit() ? NULL : aligned_alloc(32, bytes);
-	*room = *memory ? bytes : 0;
-	return *memory ? 0 : fail(-ENOMEM, "no memory for %zu bytes of a plan", bytes);
+	size_t bytes = arena->taken;
+
+	if (bytes > *room) {
+		free(*memory);
+		*memory = fault_hit() ? NULL : aligned_alloc(32, bytes);
+		*room = *memory ? bytes : 0;
+	}
+	ASAN_UNPOISON_MEMORY_REGION(*memory, *room);
+	*arena = (struct arena){ .memory = *memory };
+	return *room ? 0 : fail(-ENOMEM, "no memory for %zu bytes of a plan", bytes);
 }
 
 static double kernel(enum dlbuf_filter filter, double x)
@@ -155,12 +158,15 @@ static double weight_of(enum dlbuf_filter filter, const struct window *w, double
 	}
 }
 
-static int grow(struct axis *a, uint32_t padded, uint32_t taps)
+static int grow(struct axis *a, size_t padded, uint32_t taps)
 {
-	if (prepare_grow(&a->memory, &a->room, (size_t)padded * (1 + taps) * sizeof(*a->weights)))
+	size_t first = padded * sizeof(*a->first), weights = padded * taps * sizeof(*a->weights);
+	struct arena arena = { .taken = PART_BYTES(first) + PART_BYTES(weights) };
+
+	if (prepare_grow(&a->memory, &a->room, &arena))
 		return -ENOMEM;
-	a->first = a->memory;
-	a->weights = (float *)(a->first + padded);
+	a->first = prepare_part(&arena, first);
+	a->weights = prepare_part(&arena, weights);
 	return 0;
 }
 

@@ -15,11 +15,6 @@ static uint32_t padded(const struct dlbuf_prepare *p)
 	return (p->width + 15) & ~15u;
 }
 
-static size_t aligned(size_t n)
-{
-	return (n + 31) & ~(size_t)31;
-}
-
 /* A value times 2^bits, if it fits. */
 static bool fixed(double x, int bits, int16_t *out)
 {
@@ -57,7 +52,7 @@ static enum byte_kind kind_of(const struct dlbuf_prepare *p, const struct byte_v
 static bool find_values(const struct dlbuf_prepare *p, struct byte_values *v)
 {
 	/* Signed results are computed as unsigned ones, 128 higher. */
-	double up = p->zero_point + (p->store == STORE_I8 ? 128 : 0), least, most, error;
+	double up = p->zero_point + (p->store == STORE_I8 ? 128 : 0), least, most, offset, error;
 
 	*v = (struct byte_values){ .flip = p->store == STORE_I8 ? 128 : 0 };
 	/* B, G, R of R, G, B: a component a channel again. */
@@ -69,18 +64,24 @@ static bool find_values(const struct dlbuf_prepare *p, struct byte_values *v)
 
 		/* Rounding of the result and of the offset. */
 		error = .5 + 1 / 64.;
-		least = most = m[3] + up;
+		least = most = offset = m[3] + up;
 		for (uint32_t j = 0; j < p->source.ncomponents; j++) {
-			if (!fixed(m[j], 13, &v->matrix[c][v->reversed ? 2 - j : j]))
+			int16_t *entry = &v->matrix[c][v->reversed ? 2 - j : j];
+			double size = m[j] < 0 ? -m[j] : m[j];
+
+			if (!fixed(m[j], 13, entry))
 				return false;
-			least += m[j] < 0 ? 255 * m[j] : 0;
-			most += m[j] > 0 ? 255 * m[j] : 0;
-			/* A sample's, by two weights; of the entry, and of the product. */
-			error += (m[j] < 0 ? -m[j] : m[j]) * (4 / 256.) + (m[j] ? 2 / 64. : 0);
+			offset += p->wide.found ? 128 * m[j] : 0;
+			least += 127.5 * (m[j] - size * p->wide.gain);
+			most += 127.5 * (m[j] + size * p->wide.gain);
+			/* A sample's; of the product, and of the entry. */
+			error += size * p->wide.error + (m[j] ? 1 / 64. : 0);
+			error += *entry == m[j] * (1 << 13) ? 0 : 1 / 64.;
 		}
 		/* The half is for rounding. */
 		if (least < -1020 || most > 1020 || error > 2 / 3. ||
-		    !fixed(m[3] + up + .5, 5, &v->offset[c]) || !fixed(low + .5, 5, &v->low[c]) || !fixed(high + .5, 5, &v->high[c]))
+		    !fixed(offset + .5, 5, &v->offset[c]) || !fixed(low + .5, 5, &v->low[c]) ||
+		    !fixed(high + .5, 5, &v->high[c]))
 			return false;
 		v->clamps |= low > 0 || high < 255;
 	}
@@ -129,6 +130,8 @@ static void add_group(struct dlbuf_prepare *p, uint32_t first, uint32_t n)
 	for (uint32_t i = 0; i < n; i++)
 		g->moves[i] = c[i].first - g->begin;
 	g->load = find_load(p, g);
+	if (p->wide.found)
+		return;
 	/* The kernels have what formats need often; other groups are divided. */
 	if (n == 1 || (n == 2 && g->load < BYTES_OF_2) ||
 	    (n == 3 && (g->load == BYTES_OF_4 || g->load == BYTES_OF_8)))
@@ -241,21 +244,102 @@ static bool same_luma(const struct dlbuf_prepare *p)
 	return m[0][0] == m[1][0] && m[0][0] == m[2][0] && !m[red][1] && !m[2 - red][2];
 }
 
+/*
+ * The weights of output i, of which the largest has what is missing from 1. Returns how far they
+ * are from the exact ones together, times 32768.
+ */
+static float wide_weights(const struct axis *a, uint32_t i, int16_t *to, float *gain)
+{
+	size_t padded = (a->n + 7) & ~7u;
+	int32_t missing = 32768, most = 0;
+	uint32_t largest = 0;
+	float error = 0, w;
+
+	*gain = 0;
+	for (uint32_t k = 0; k < a->taps; k++) {
+		w = a->weights[k * padded + i] * 32768;
+		/* Rounded, without floor(). */
+		int32_t weight = (int32_t)(w + 65536.5f) - 65536;
+
+		weight = weight > INT16_MAX ? INT16_MAX : weight;
+		error += w > (float)weight ? w - (float)weight : (float)weight - w;
+		*gain += w < 0 ? -w : w;
+		missing -= weight;
+		largest = weight > most ? k : largest;
+		most = weight > most ? weight : most;
+		if (to)
+			to[k] = (int16_t)weight;
+	}
+	*gain /= 32768;
+	if (to && most + missing <= INT16_MAX)
+		to[largest] = (int16_t)(most + missing);
+	return error + (float)(missing < 0 ? -missing : missing);
+}
+
+/* How far sums of samples can be from the exact ones, of samples that are up to 128. */
+static double wide_error(const struct axis *a, float *gain)
+{
+	float most = 0, error, sum;
+
+	*gain = 1;
+	for (uint32_t i = 0; i < a->n; i++) {
+		error = wide_weights(a, i, NULL, &sum);
+		most = error > most ? error : most;
+		*gain = sum > *gain ? sum : *gain;
+	}
+	/* Each product is rounded. */
+	return (double)most * 128 / 32768 + a->taps / 256.;
+}
+
+/* Whether sums of samples fit, and the components are of one plane. */
+static bool find_wide(struct dlbuf_prepare *p)
+{
+	const struct component *c = p->source.components;
+	const struct axis *x = &p->x[c->fine], *y = &p->y[c->fine];
+	uint32_t slots, last;
+	float across, down;
+
+	for (uint32_t i = 1; i < p->source.ncomponents; i++)
+		if (c[i].plane != c->plane || c[i].fine != c->fine || c[i].step != c->step)
+			return false;
+	p->wide.error = wide_error(x, &across);
+	p->wide.error = wide_error(y, &down) * (double)across + p->wide.error * (double)down;
+	p->wide.gain = across * down;
+	p->wide.slots = 0;
+	for (uint32_t i = 0; i < y->n; i++) {
+		last = i + p->byte_kernels->batch - 1;
+		slots = (uint32_t)(y->first[last < y->n ? last : y->n - 1] - y->first[i]) + y->taps;
+		p->wide.slots = slots > p->wide.slots ? slots : p->wide.slots;
+	}
+	return p->wide.gain < 1.99;
+}
+
 bool prepare_bytes_find(struct dlbuf_prepare *p)
 {
 	const struct source *s = &p->source;
 
 	p->ngroups = 0;
-	p->pairs.found = p->copied = false;
+	p->pairs.found = p->copied = p->direct = p->wide.found = false;
+	if (!p->byte_kernels || s->sample != SAMPLE_U8 || s->group.words || s->packed.samples ||
+	    s->mosaic)
+		return false;
+	/* A sum of two weights, and another, are rounded. */
+	p->wide.gain = 1;
+	p->wide.error = 4 / 256.;
+	p->wide.found = p->opts.filter > DLBUF_FILTER_TRIANGLE;
+	for (uint32_t i = 0; i < s->ncomponents; i++)
+		p->wide.found |= p->x[s->components[i].fine].taps > 2 ||
+			p->y[s->components[i].fine].taps > 2;
+	if (p->wide.found && !find_wide(p))
+		return p->wide.found = false;
 	p->in_floats = p->store > STORE_I8 || p->opts.flags & DLBUF_PREPARE_EXACT ||
 		!find_values(p, &p->byte_values);
-	/* The other filters have weights below 0 and above 1. */
-	if (!p->byte_kernels || p->opts.filter > DLBUF_FILTER_TRIANGLE || s->sample != SAMPLE_U8 ||
-	    s->group.words || s->packed.samples || s->mosaic || (p->in_floats && !is_whole(p)))
-		return false;
-	for (uint32_t i = 0; i < s->ncomponents; i++)
-		if (p->x[s->components[i].fine].taps > 2 || p->y[s->components[i].fine].taps > 2)
-			return false;
+	if (p->in_floats && (p->wide.found || !is_whole(p)))
+		return p->wide.found = false;
+	if (p->wide.found) {
+		add_group(p, 0, s->ncomponents);
+		return true;
+	}
 	for (uint32_t i = 0, n; i < s->ncomponents; i += n) {
 		const struct component *c = &s->components[i];
 
@@ -282,42 +366,73 @@ bool prepare_bytes_find(struct dlbuf_prepare *p)
 	return true;
 }
 
-size_t prepare_bytes_tables(struct dlbuf_prepare *p, uintptr_t at)
+void prepare_bytes_tables(struct dlbuf_prepare *p, struct arena *from)
 {
-	uint32_t n = padded(p);
-	uintptr_t begin = at;
+	size_t n = padded(p);
 
+	if (p->wide.found) {
+		const struct axis *x = &p->x[p->source.components[0].fine], *y = rows_of(p, p->groups);
+
+		p->groups[0].places = prepare_part(from, n * sizeof(*p->groups->places));
+		p->groups[0].weights = prepare_part(from, n * x->taps * sizeof(int16_t));
+		p->wide.weights = prepare_part(from, (size_t)y->n * y->taps * sizeof(int16_t));
+		return;
+	}
 	for (uint32_t i = 0; i < p->ngroups; i++) {
 		struct byte_group *g = &p->groups[i];
+		bool windows = g->load < BYTES_OF_2;
 
-		g->places = (int32_t *)at;
-		at += n * sizeof(*g->places);
-		g->weights = (int16_t *)at;
-		at += n * sizeof(*g->weights);
-		g->lookups = (uint8_t *)at;
-		at += n * 2 + 32;
+		g->places = prepare_part(from, (windows ? n / 8 : n) * sizeof(*g->places));
+		g->weights = prepare_part(from, n * sizeof(*g->weights));
+		g->lookups = prepare_part(from, windows ? 2 * n : 32);
 	}
-	return at - begin;
 }
 
-size_t prepare_bytes_band(const struct dlbuf_prepare *p, struct band *b, uintptr_t at)
+void prepare_bytes_band(const struct dlbuf_prepare *p, struct band *b, struct arena *from)
 {
-	size_t row = aligned((padded(p) + 16) * sizeof(int16_t));
-	uintptr_t begin = at;
+	size_t row = padded(p) * sizeof(int16_t);
 
 	for (uint32_t i = 0; i < p->source.ncomponents && p->ngroups; i++) {
-		b->sums[i] = (int16_t *)at;
+		b->sums[i] = prepare_part(from, row);
 		for (int k = 0; k < 2; k++)
-			b->kept[i][k] = (int16_t *)(at + (k + 1) * row);
-		at += 3 * row;
+			b->kept[i][k] = prepare_part(from, row);
 	}
-	b->numbers = (int64_t *)at;
-	at += aligned(6 * sizeof(*b->numbers));
-	return at - begin;
+	b->numbers = prepare_part(from, 6 * sizeof(*b->numbers));
+	if (!p->wide.found)
+		return;
+	b->table = prepare_part(from, p->wide.slots * sizeof(*b->table));
+	b->turned = prepare_part(from, (p->rings[p->groups[0].plane].n + 63) *
+				 p->byte_kernels->batch * sizeof(int16_t));
+	for (uint32_t i = 0; i < p->source.ncomponents; i++) {
+		b->batch[i] = prepare_part(from, row);
+		for (uint32_t k = 1; k < p->byte_kernels->batch; k++)
+			prepare_part(from, row);
+	}
+}
+
+static void fill_wide(struct dlbuf_prepare *p)
+{
+	struct byte_group *g = &p->groups[0];
+	const struct component *c = p->source.components;
+	const struct axis *x = &p->x[c->fine], *y = rows_of(p, g);
+	float gain;
+
+	for (uint32_t i = 0; i < padded(p); i++) {
+		uint32_t of = i < p->width ? i : p->width - 1;
+
+		g->places[i] = x->first[of] * c->step + g->begin - (int32_t)p->rings[g->plane].begin;
+		wide_weights(x, of, g->weights + (size_t)i * x->taps, &gain);
+	}
+	for (uint32_t i = 0; i < y->n; i++)
+		wide_weights(y, i, p->wide.weights + (size_t)i * y->taps, &gain);
 }
 
 void prepare_bytes_fill(struct dlbuf_prepare *p)
 {
+	if (p->wide.found) {
+		fill_wide(p);
+		return;
+	}
 	for (uint32_t k = 0; k < p->ngroups; k++) {
 		struct byte_group *g = &p->groups[k];
 		const struct component *c = &p->source.components[g->first];
@@ -373,8 +488,9 @@ struct byte_source find_rows(const struct dlbuf_prepare *p, const struct band *b
 }
 
 /* Scales the rows that are kept and not there yet. in: the group's components. */
-static void keep_rows(const struct dlbuf_prepare *p, const struct band *b, const struct byte_group *g,
-		      const void *data, int64_t pitch, int64_t row, int16_t weight, struct byte_row in[])
+static void keep_rows(const struct dlbuf_prepare *p, const struct band *b,
+		      const struct byte_group *g, const void *data, int64_t pitch, int64_t row,
+		      int16_t weight, struct byte_row in[])
 {
 	struct byte_source one = { .weight_b = 0 };
 
@@ -394,6 +510,41 @@ static void keep_rows(const struct dlbuf_prepare *p, const struct band *b, const
 
 		in[i] = (struct byte_row){ kept[row % 2], kept[(row + !!weight) % 2], weight };
 	}
+}
+
+/* Rows y.. of samples of a wide filter, and one of them for each component. */
+static void wide_rows(const struct dlbuf_prepare *p, const struct band *b, const void *data,
+		      int64_t pitch, uint32_t y, struct byte_row in[])
+{
+	const struct byte_group *g = &p->groups[0];
+	const struct component *c = p->source.components;
+	const struct axis *axis = rows_of(p, g);
+	size_t to = PART_BYTES(padded(p) * sizeof(int16_t)) / sizeof(int16_t);
+	uint32_t batch = p->byte_kernels->batch, n = 0, rows;
+	struct byte_sum sums[16];
+
+	if (*b->numbers < 0 || y >= *b->numbers + batch) {
+		int64_t first = axis->first[y];
+
+		rows = p->height - y < batch ? p->height - y : batch;
+		*b->numbers = y;
+		for (uint32_t j = 0; j < rows; j++) {
+			const int16_t *w = p->wide.weights + (size_t)(y + j) * axis->taps;
+			uint32_t from = 0, end = axis->taps, at = (uint32_t)(axis->first[y + j] - first);
+
+			while (end > 1 && !w[end - 1])
+				end--;
+			while (from + 1 < end && !w[from])
+				from++;
+			for (n = n < at + from ? at + from : n; n < at + end; n++)
+				b->table[n] = prepare_fetch(p, b, g->plane, data, pitch, first + n, first);
+			sums[j] = (struct byte_sum){ b->table + at + from, w + from, end - from };
+		}
+		p->byte_kernels->wide(b->batch, to, g, p->width, p->x[c->fine].taps, c->step, sums,
+				      rows, b->turned);
+	}
+	for (uint32_t i = 0; i < g->count; i++)
+		in[i].a = in[i].b = b->batch[i] + (y - *b->numbers) * to;
 }
 
 /*
@@ -463,7 +614,9 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		copied_row(p, b, planes, pitches, y, dst);
 		return;
 	}
-	for (uint32_t i = 0; i < p->ngroups; i++) {
+	if (p->wide.found)
+		wide_rows(p, b, planes[p->groups->plane], pitches[p->groups->plane], y, in);
+	for (uint32_t i = 0; i < p->ngroups && !p->wide.found; i++) {
 		const struct byte_group *g = &p->groups[i];
 		const void *data = planes[g->plane];
 		int64_t row, pitch = pitches[g->plane];
@@ -482,7 +635,7 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		p->byte_kernels->direct(dst, p->groups, from, &in[1], p->width, v);
 		return;
 	}
-	for (uint32_t i = 0; i < p->ngroups; i++) {
+	for (uint32_t i = 0; i < p->ngroups && !p->wide.found; i++) {
 		const struct byte_group *g = &p->groups[i];
 
 		if (g->kept)

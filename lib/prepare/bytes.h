@@ -36,6 +36,8 @@ typedef uint16_t vu __attribute__((vector_size(WIDE * 2), aligned(2)));
 #define WIDENED(p) ((vs)vshll_n_u8(vld1_u8(p), 7))
 #define AT_LEAST(a, b) ((vs)vmaxq_s16((int16x8_t)(a), (int16x8_t)(b)))
 #define AT_MOST(a, b) ((vs)vminq_s16((int16x8_t)(a), (int16x8_t)(b)))
+#define ZIP_LOW(a, b) ((vs)vzip1q_s16((int16x8_t)(a), (int16x8_t)(b)))
+#define ZIP_HIGH(a, b) ((vs)vzip2q_s16((int16x8_t)(a), (int16x8_t)(b)))
 /* Vectors of results that are stored at once. */
 #define STEP 2
 #define FOUND(v, at) ((vb)vqtbl1q_u8((uint8x16_t)(v), (uint8x16_t)(at)))
@@ -64,9 +66,12 @@ void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP], const vs z[S
 #define MULTIPLY(a, b) ((vs)X86(mulhrs_epi16)((vx)(a), (vx)(b)))
 #define LEFTS(t) ((vs)X86(srli_epi16)(X86(unpacklo_epi8)((vx){ 0 }, (vx)(t)), 1))
 #define RIGHTS(t) ((vs)X86(srli_epi16)(X86(unpackhi_epi8)((vx){ 0 }, (vx)(t)), 1))
-#define WIDENED(p) ((vs)X86(slli_epi16)(X86(cvtepu8_epi16)(_mm_loadu_si128((const __m128i *)(p))), 7))
+#define WIDENED(p) \
+	((vs)X86(slli_epi16)(X86(cvtepu8_epi16)(_mm_loadu_si128((const __m128i *)(p))), 7))
 #define AT_LEAST(a, b) ((vs)X86(max_epi16)((vx)(a), (vx)(b)))
 #define AT_MOST(a, b) ((vs)X86(min_epi16)((vx)(a), (vx)(b)))
+#define ZIP_LOW(a, b) ((vs)X86(unpacklo_epi16)((vx)(a), (vx)(b)))
+#define ZIP_HIGH(a, b) ((vs)X86(unpackhi_epi16)((vx)(a), (vx)(b)))
 #define STEP 1
 #define FOUND(v, at) ((vb)_mm_shuffle_epi8((__m128i)(v), (__m128i)(at)))
 #define EACH_STEP(f) f(0)
@@ -294,6 +299,106 @@ static void samples(int16_t *const dst[], const struct byte_group *g, uint32_t n
 #undef CASE
 }
 
+/* to[i][j] = from[j][i] */
+static inline __attribute__((always_inline)) void turn(vs *to, const vs from[WIDE])
+{
+	vs a[WIDE], b[WIDE];
+
+#if WIDE == 16
+	for (int i = 0; i < 8; i++) {
+		b[i] = (vs)_mm256_permute2x128_si256((vx)from[i], (vx)from[i + 8], 0x20);
+		b[i + 8] = (vs)_mm256_permute2x128_si256((vx)from[i], (vx)from[i + 8], 0x31);
+	}
+#else
+	memcpy(b, from, sizeof(b));
+#endif
+#define ZIPPED(to, from)							\
+	for (int i = 0; i < WIDE; i += 8)					\
+		for (int k = 0; k < 4; k++) {					\
+			(to)[i + 2 * k] = ZIP_LOW((from)[i + k], (from)[i + k + 4]);	\
+			(to)[i + 2 * k + 1] = ZIP_HIGH((from)[i + k], (from)[i + k + 4]);	\
+		}
+	ZIPPED(a, b)
+	ZIPPED(b, a)
+	ZIPPED(to, b)
+#undef ZIPPED
+}
+
+/* Sums of samples at 4 * WIDE values of the rows, less 128: each value has `rows` of them. */
+static inline void turned_sums(int16_t *turned, const struct byte_sum sums[], uint32_t rows,
+			       size_t at)
+{
+	vs v[4][WIDE] = { { { 0 } } };
+
+	for (uint32_t j = 0; j < rows; j++) {
+		const struct byte_sum s = sums[j];
+		const vs middle = (vs){ 0 } - (128 << 7);
+		vs a = middle, b = middle, c = middle, d = middle;
+
+		for (uint32_t k = 0; k < s.n; k++) {
+			const uint8_t *row = s.rows[k] + at;
+			const vs w = (vs){ 0 } + s.weights[k];
+
+			a += MULTIPLY(WIDENED(row), w);
+			b += MULTIPLY(WIDENED(row + WIDE), w);
+			c += MULTIPLY(WIDENED(row + 2 * WIDE), w);
+			d += MULTIPLY(WIDENED(row + 3 * WIDE), w);
+		}
+		v[0][j] = a;
+		v[1][j] = b;
+		v[2][j] = c;
+		v[3][j] = d;
+	}
+	for (int i = 0; i < 4; i++)
+		turn((vs *)(turned + (at + i * WIDE) * WIDE), v[i]);
+}
+
+static inline __attribute__((always_inline))
+void wide_of(int16_t *const dst[], size_t to, const struct byte_group *g, size_t n, uint32_t taps,
+	     size_t step, const struct byte_sum sums[], uint32_t rows, int16_t *turned, int count)
+{
+	const size_t move[3] = { g->moves[0] * WIDE, g->moves[1] * WIDE, g->moves[2] * WIDE };
+	const uint8_t most = g->moves[1] > g->moves[2] ? g->moves[1] : g->moves[2];
+	const uint8_t end = g->moves[0] > most ? g->moves[0] : most;
+	const int32_t *places = g->places;
+	const int16_t *w = g->weights;
+	size_t done = 0;
+
+	for (size_t i = 0; i < n; i += WIDE) {
+		size_t last = (size_t)places[i + WIDE - 1] + (taps - 1) * step + end;
+		vs v[3][WIDE], x[WIDE];
+
+		for (; done <= last; done += 4 * WIDE)
+			turned_sums(turned, sums, rows, done);
+		for (int j = 0; j < WIDE; j++) {
+			const int16_t *from = turned + (size_t)places[i + j] * WIDE;
+			vs sum[3] = { { 0 } };
+
+			for (uint32_t k = 0; k < taps; k++, from += step * WIDE)
+				for (int c = 0; c < count; c++)
+					sum[c] += MULTIPLY(vs_load(from + move[c]), (vs){ 0 } + w[k]);
+			w += taps;
+			for (int c = 0; c < count; c++)
+				v[c][j] = sum[c];
+		}
+		for (int c = 0; c < count; c++) {
+			turn(x, v[c]);
+			for (uint32_t j = 0; j < rows; j++)
+				*(vs *)(dst[c] + j * to + i) = x[j];
+		}
+	}
+}
+
+static void wide(int16_t *const dst[], size_t to, const struct byte_group *g, uint32_t n,
+		 uint32_t taps, uint32_t step, const struct byte_sum sums[], uint32_t rows,
+		 int16_t *turned)
+{
+	if (g->count == 1)
+		wide_of(dst, to, g, n, taps, step, sums, rows, turned, 1);
+	else
+		wide_of(dst, to, g, n, taps, step, sums, rows, turned, 3);
+}
+
 /* Channel c at WIDE places. */
 static inline vs channel(const vs in[3], const struct byte_values *to, uint32_t c, vs first)
 {
@@ -429,8 +534,8 @@ enum direct {
 };
 
 static inline __attribute__((always_inline))
-void pixels_at(vs x[3], const struct byte_group g[2], const struct byte_row rows[2], const uint8_t *whole,
-	       size_t at, struct two_rows y0, struct two_rows uv, enum direct how)
+void pixels_at(vs x[3], const struct byte_group g[2], const struct byte_row rows[2],
+	       const uint8_t *whole, size_t at, struct two_rows y0, struct two_rows uv, enum direct how)
 {
 	if (how == SAME)
 		x[0] = WIDENED(whole + at);
@@ -790,4 +895,4 @@ static void pairs(uint8_t *dst, const struct byte_pairs *q, const struct byte_so
 #define FLOATS NULL, NULL
 #endif
 
-const struct byte_kernels KERNELS = { samples, results, direct, copied, PAIRS, FLOATS };
+const struct byte_kernels KERNELS = { WIDE, wide, samples, results, direct, copied, PAIRS, FLOATS };

@@ -13,6 +13,21 @@
 
 #include "../frame/format.h"
 
+/* Bytes behind each part of a plan's memory, which cannot be used. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#define PREPARE_GAP 32
+#else
+#define ASAN_POISON_MEMORY_REGION(at, bytes) ((void)0)
+#define ASAN_UNPOISON_MEMORY_REGION(at, bytes) ((void)0)
+#define PREPARE_GAP 0
+#endif
+
 /* Sides of scaled pictures; larger ones would need indices of 64 bits. */
 #define PREPARE_MAX 32768
 
@@ -126,7 +141,14 @@ struct byte_group {
 	uint8_t moves[3];	/* from that to each */
 	int32_t *places;	/* of 8 outputs, or of each */
 	uint8_t *lookups;	/* of 8 outputs: 16 places of bytes, left then right */
-	int16_t *weights;
+	int16_t *weights;	/* of the second of two samples, or [output][taps] */
+};
+
+/* Filters of more than two samples: an output is the sum of n rows from a table on. */
+struct byte_sum {
+	const uint8_t *const *rows;
+	const int16_t *weights;
+	uint32_t n;
 };
 
 /* Rows of a plane: the weighted sum of two; with weight 0 the first. */
@@ -199,6 +221,9 @@ struct band {
 	/* Rows of the byte loops: one of each component, and the last two of those that are kept. */
 	int16_t *sums[3], *kept[3][2];
 	int64_t *numbers;			/* of the kept rows: [component][2] */
+	/* Of wide filters: the source's rows; sums of them, turned; and the rows of a batch. */
+	const uint8_t **table;
+	int16_t *turned, *batch[3];
 };
 
 struct dlbuf_prepare {
@@ -224,14 +249,14 @@ struct dlbuf_prepare {
 	struct ring {
 		uint32_t begin, n, slots, axis;
 		uint32_t scaled;	/* rows that are kept, scaled along x */
-		uint32_t copied;	/* bytes from byte `begin` on, which are split */
-		size_t bytes;		/* of a row */
+		uint32_t copied;	/* bytes that are split, or of whole groups */
+		size_t bytes;		/* from a row to the next */
 		bool direct;		/* outputs are sums of samples, row by row */
 	} rings[DLBUF_MAX_PLANES];
 	bool split;			/* a row in a ring is a row of each component */
 	bool paired[3];			/* kernels compute this component with the next */
 	int64_t origins[3];		/* where sample 0 of a component is in a row of its ring */
-	size_t row;			/* values of a row in a band's memory: in, out */
+	size_t row;			/* floats from a row of scaled values to the next */
 	int32_t *places[3];			/* of each component: the first value of a window */
 	/*
 	 * Tables of values 0 to 3 of the places: which of the bytes from the first of 4 places on
@@ -247,6 +272,13 @@ struct dlbuf_prepare {
 	bool copied;			/* pixels are three bytes of words of 4, as they are */
 	uint8_t order[16];		/* of 4 pixels: which bytes of 4 words they are */
 	struct byte_pairs pairs;
+	/* Or group 0 has a filter of more than two samples. */
+	struct {
+		bool found;
+		uint32_t slots;		/* rows of the source that a batch needs */
+		int16_t *weights;	/* along y: [output][taps] */
+		double gain, error;	/* how much larger samples become, and their error */
+	} wide;
 	struct byte_values byte_values;
 	struct band *bands;
 	uint32_t nbands;
@@ -278,8 +310,33 @@ int64_t prepare_row_bytes(const struct source *s, uint32_t i, int64_t n);
 void prepare_site(const struct dlbuf_frame *frame, const struct dlbuf_colour *colour,
 		  double *x, double *y);
 
-/* Makes *memory larger, aligned for vectors; what is in it is lost. free() it. -ENOMEM. */
-int prepare_grow(void **memory, size_t *room, size_t bytes);
+/*
+ * Memory that is divided into parts, each aligned for vectors. With ASan a part ends where its
+ * bytes end: a gap is behind it. NULL: parts are only counted, and are NULL.
+ */
+struct arena {
+	char *memory;
+	size_t taken;		/* bytes of it */
+};
+
+/* Bytes from a part to the next. */
+#define PART_BYTES(n) ((((size_t)(n) + 31) & ~(size_t)31) + PREPARE_GAP)
+
+static inline void *prepare_part(struct arena *a, size_t bytes)
+{
+	char *part = a->memory ? a->memory + a->taken : NULL;
+
+	a->taken += PART_BYTES(bytes);
+	if (part)
+		ASAN_POISON_MEMORY_REGION(part + bytes, PART_BYTES(bytes) - bytes);
+	return part;
+}
+
+/*
+ * Makes *memory as large as what was counted; what is in it is lost. Then parts are taken from it.
+ * free() it. -ENOMEM.
+ */
+int prepare_grow(void **memory, size_t *room, struct arena *arena);
 
 /*
  * The geometry of a plan, again for another crop: where the picture is, checked against the
@@ -348,8 +405,8 @@ int prepare_run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[
 #define PREPARE_ROWS 8
 
 /*
- * The code for one kind of processor. Rows of floats are aligned to 32 bytes, and have room
- * for 8 more; rows of a source have room for PREPARE_STRIP.
+ * The code for one kind of processor. Rows of floats are aligned to 32 bytes, and have room for
+ * whole vectors of 16; rows of a source have room for PREPARE_STRIP more.
  */
 struct prepare_kernels {
 	uint32_t windows;		/* of 16 bytes, that a table of shuffles can cover, or 0 */
@@ -374,7 +431,7 @@ struct prepare_kernels {
 	/* dst[i] = (words[i] >> shift & mask) ^ flip, of words of 2 or 4 bytes, to 1 or 2 bytes */
 	void (*split)(void *dst, const void *words, uint32_t n, uint32_t bytes, bool to_bytes,
 		      uint32_t shift, uint32_t mask, uint32_t flip);
-	/* dst = n samples of a row, for a mosaic or of MIPI's groups; whole vectors and groups. */
+	/* dst = n samples of a row, for a mosaic or of MIPI's groups; writes up to 7 more. */
 	void (*widen)(void *dst, const void *src, uint32_t n, const struct source *s);
 	/*
 	 * Sums of the four nearest samples of each colour, of a mosaic's row and those above and
@@ -398,8 +455,16 @@ struct prepare_kernels {
 			   int32_t zero_point);
 };
 
-/* The same for bytes: rows have room for 16 more, those of a source for 64. */
+/* The same for bytes: rows of samples have room for whole vectors of 16. */
 struct byte_kernels {
+	uint32_t batch;		/* rows of wide() */
+	/*
+	 * Rows of a group's components less 128, `to` values from one to the next: n outputs of
+	 * each of so many sums. turned has room for as many columns, and 63 more.
+	 */
+	void (*wide)(int16_t *const dst[], size_t to, const struct byte_group *g, uint32_t n,
+		     uint32_t taps, uint32_t step, const struct byte_sum sums[], uint32_t rows,
+		     int16_t *turned);
 	/* A row of a group's components. */
 	void (*samples)(int16_t *const dst[], const struct byte_group *g, uint32_t n,
 			const struct byte_source *from);
@@ -436,12 +501,12 @@ const void *prepare_fetch(const struct dlbuf_prepare *p, const struct band *b, u
 			  const void *data, int64_t pitch, int64_t row, int64_t oldest);
 
 /*
- * bytes.c: whether a plan is computed in fixed point, and its groups. Then the bytes of its
- * tables and of a band's rows, and where they are.
+ * bytes.c: whether a plan is computed in fixed point, and its groups. Then its tables and a
+ * band's rows.
  */
 bool prepare_bytes_find(struct dlbuf_prepare *p);
-size_t prepare_bytes_tables(struct dlbuf_prepare *p, uintptr_t at);
-size_t prepare_bytes_band(const struct dlbuf_prepare *p, struct band *b, uintptr_t at);
+void prepare_bytes_tables(struct dlbuf_prepare *p, struct arena *from);
+void prepare_bytes_band(const struct dlbuf_prepare *p, struct band *b, struct arena *from);
 /* The tables' contents, when the rings are known. */
 void prepare_bytes_fill(struct dlbuf_prepare *p);
 /*

@@ -65,6 +65,21 @@ static uint32_t word_bytes(const struct source *s, const struct component *c)
 	return s->group.words ? s->group.bytes : c->step * value_bytes(s->sample);
 }
 
+/* Bytes of a row of n values of a ring. */
+static size_t row_bytes(const struct source *s, uint32_t n)
+{
+	return ((size_t)n + PREPARE_STRIP) * value_bytes(s->rows);
+}
+
+/* Values of a row of floats: whole vectors. */
+static size_t row_of(const struct dlbuf_prepare *p)
+{
+	return ((size_t)p->width + 15) & ~(size_t)15;
+}
+
+/* Values of a mosaic's row before and behind its samples: whole vectors, and a part of a group. */
+#define WIDE_MORE 28
+
 /* The values of a plane's row that the components read, and how many rows are kept. */
 static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 {
@@ -103,73 +118,73 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 	r->begin = begin;
 	r->copied = end - begin;
 	r->n = p->split ? parts : end - begin;
+	/* A mosaic has a sample more at both sides, and begins within a group. */
+	if (s->packed.samples) {
+		uint32_t n = (s->mosaic ? r->copied + s->packed.samples + 1 : r->n);
+
+		r->copied = (n + s->packed.samples - 1) / s->packed.samples * s->packed.bytes;
+	} else if (s->group.words && !p->split) {
+		r->copied = ((end - 1) / s->group.values - begin / s->group.values + 1) *
+			s->group.words * s->group.bytes;
+	}
 	for (uint32_t i = 0; i < s->ncomponents && !p->split; i++)
 		if (s->components[i].plane == plane)
 			p->origins[i] = (int64_t)s->components[i].first - begin;
 	r->direct = narrow;
-	r->slots = narrow ? p->y[r->axis].taps : PREPARE_ROWS;
-	r->bytes = ((size_t)r->n + PREPARE_STRIP) * value_bytes(s->rows);
-	r->bytes = (r->bytes + 31) & ~(size_t)31;
+	r->slots = p->wide.found ? p->wide.slots : narrow ? p->y[r->axis].taps : PREPARE_ROWS;
+	r->bytes = PART_BYTES(row_bytes(s, r->n));
 	/* Whole groups, of which the first and the last may be needed in part. */
 	r->scaled = narrow ? 0 : (p->y[r->axis].taps + 2 * PREPARE_ROWS - 2) & ~(PREPARE_ROWS - 1u);
 }
 
-static size_t aligned(size_t n)
+/* Takes n parts, and returns the first. */
+static void *take(struct arena *from, uint32_t n, size_t bytes)
 {
-	return (n + 31) & ~(size_t)31;
+	void *first = n ? prepare_part(from, bytes) : NULL;
+
+	while (n-- > 1)
+		prepare_part(from, bytes);
+	return first;
 }
 
-/* Lays out the memory of a band from `at` on; returns its size. */
-static size_t band_init(const struct dlbuf_prepare *p, struct band *b, uintptr_t at)
+/* Takes the memory of a band. */
+static void band_init(const struct dlbuf_prepare *p, struct band *b, struct arena *from)
 {
-	size_t widest = 0, taps = 0, fetched = 0, row = p->row * sizeof(float);
-	uintptr_t begin = at;
+	const struct source *s = &p->source;
+	size_t row = row_of(p) * sizeof(float), widest = 0, taps = 0, fetched = 0;
 
-	at += prepare_bytes_band(p, b, at);
-	for (uint32_t i = 0; i < p->source.nplanes; i++) {
+	prepare_bytes_band(p, b, from);
+	for (uint32_t i = 0; i < s->nplanes; i++) {
 		const struct ring *r = &p->rings[i];
 
-		b->rows[i] = (char *)at;
-		at += r->slots * r->bytes;
-		b->held[i] = (int64_t *)at;
-		at += aligned(r->slots * sizeof(**b->held));
-		fetched = r->bytes > fetched ? r->bytes : fetched;
-		fetched = r->copied + PREPARE_STRIP > fetched ? r->copied + PREPARE_STRIP : fetched;
+		b->rows[i] = take(from, r->slots, row_bytes(s, r->n));
+		b->held[i] = prepare_part(from, r->slots * sizeof(**b->held));
+		fetched = r->copied > fetched ? r->copied : fetched;
 		if (r->direct)
 			continue;
 		widest = r->n > widest ? r->n : widest;
 		taps = p->y[r->axis].taps > taps ? p->y[r->axis].taps : taps;
 	}
-	b->window = (const float **)at;
-	at += aligned(taps * sizeof(*b->window));
-	b->weights = (float *)at;
-	at += aligned(taps * sizeof(*b->weights));
-	b->columns = (float *)at;
-	at += widest ? (widest + PREPARE_STRIP) * PREPARE_ROWS * sizeof(float) : 0;
-	b->converted = (void *)at;
-	at += row;
-	b->fetched = (void *)at;
-	at += p->source.group.words || p->source.packed.samples || p->split ? aligned(fetched) : 0;
-	b->wide_held = (int64_t *)at;
-	for (uint32_t i = 0; i < 3 && p->source.mosaic; i++) {
-		at += i ? 0 : 32;
-		b->wide[i] = (char *)at;
-		at += p->rings[0].bytes;
-	}
-	b->sampled_held = (int64_t *)at;
-	at += 64;
+	b->window = prepare_part(from, taps * sizeof(*b->window));
+	b->weights = prepare_part(from, taps * sizeof(*b->weights));
+	if (widest)
+		b->columns = prepare_part(from, (widest + PREPARE_STRIP) * PREPARE_ROWS * sizeof(float));
+	b->converted = prepare_part(from, p->store == STORE_F32 ? 0 : row / 2);
+	if (s->group.words || s->packed.samples || p->split)
+		b->fetched = prepare_part(from, fetched + PREPARE_STRIP);
+	b->wide_held = prepare_part(from, s->mosaic ? 3 * sizeof(*b->wide_held) : 0);
+	b->sampled_held = prepare_part(from, 6 * sizeof(*b->sampled_held));
 	for (uint32_t i = 0; i < 3; i++) {
-		for (int k = 0; k < 2; k++, at += row)
-			b->sampled[k][i] = (float *)at;
-		b->in[i] = (float *)at;
-		at += row;
-		b->out[i] = (float *)at;
-		at += row;
-		b->scaled[i] = (float *)at;
-		if (i < p->source.ncomponents)
-			at += p->rings[p->source.components[i].plane].scaled * row;
+		if (s->mosaic)
+			b->wide[i] = prepare_part(from, (p->x[0].high - p->x[0].low + WIDE_MORE) *
+						  value_bytes(s->rows));
+		for (int k = 0; k < 2; k++)
+			b->sampled[k][i] = prepare_part(from, row);
+		b->in[i] = prepare_part(from, row);
+		b->out[i] = prepare_part(from, row);
+		if (i < s->ncomponents)
+			b->scaled[i] = take(from, p->rings[s->components[i].plane].scaled, row);
 	}
-	return at - begin;
 }
 
 /* Values from one sample of a component to the next in a row of a ring. */
@@ -211,51 +226,55 @@ static uint32_t find_shuffles(const int32_t *places, uint32_t n, int32_t reach, 
 	return (uint32_t)(value > 1 ? most : (far + 15) / 16);
 }
 
+/* Takes the tables of the kernels, and the bands' memory. */
+static void take_parts(struct dlbuf_prepare *p, struct arena *from)
+{
+	size_t table = ((size_t)p->width + 7) / 8 * 8 * sizeof(**p->places);
+	struct band none;
+
+	prepare_bytes_tables(p, from);
+	for (uint32_t i = 0; i < p->source.ncomponents && !p->ngroups; i++) {
+		p->places[i] = prepare_part(from, table);
+		p->shuffles[i] = prepare_part(from, p->kernels->windows ? VALUES_OF_A_PLACE * table : 0);
+	}
+	p->bands = prepare_part(from, p->nbands * sizeof(*p->bands));
+	for (uint32_t i = 0; i < p->nbands; i++)
+		band_init(p, p->bands ? &p->bands[i] : &none, from);
+}
+
 int prepare_scratch(struct dlbuf_prepare *p)
 {
-	size_t total, each, row;
-	struct band none;
-	char *at;
+	uint32_t n = (p->width + 7) / 8 * 8;
+	struct arena arena = { .taken = 0 };
+	size_t total;
 
-	p->row = ((size_t)p->width + 15) & ~(size_t)7;
-	row = p->row * sizeof(float);
+	p->row = PART_BYTES(row_of(p) * sizeof(float)) / sizeof(float);
 	prepare_bytes_find(p);
 	p->split = p->source.split && !p->ngroups;
 	for (uint32_t i = 0; i < p->source.nplanes; i++)
 		find_ring(p, i);
 	p->nbands = p->opts.threads < p->height ? p->opts.threads : p->height;
 	p->nbands = p->nbands ? p->nbands : 1;
-	each = band_init(p, &none, 0);
-	total = p->nbands * (each + sizeof(*p->bands));
-	total += p->ngroups ? prepare_bytes_tables(p, 0) :
-		 3 * (1 + VALUES_OF_A_PLACE) * row;
-	if (prepare_grow(&p->scratch, &p->room, total))
+	take_parts(p, &arena);
+	total = arena.taken;
+	if (prepare_grow(&p->scratch, &p->room, &arena))
 		return -ENOMEM;
 	/* The bytes behind a row are read, not used. */
 	memset(p->scratch, 0, total);
-	at = p->scratch;
-	if (p->ngroups) {
-		at += prepare_bytes_tables(p, (uintptr_t)at);
+	take_parts(p, &arena);
+	if (p->ngroups)
 		prepare_bytes_fill(p);
-	}
-	for (uint32_t i = 0; i < 3 && !p->ngroups; i++, at += (1 + VALUES_OF_A_PLACE) * row) {
+	for (uint32_t i = 0; i < p->source.ncomponents && !p->ngroups; i++) {
 		const struct component *c = &p->source.components[i];
+		int32_t step = value_step(p, c);
 
 		p->paired[i] = paired(&p->source, i);
-		p->places[i] = (int32_t *)(void *)at;
-		if (i >= p->source.ncomponents)
-			continue;
-		for (uint32_t j = 0; j < (p->width + 7) / 8 * 8; j++)
-			p->places[i][j] = p->x[c->fine].first[j] * value_step(p, c);
-		p->shuffles[i] = (uint8_t *)at + row;
-		p->windows[i] = find_shuffles(p->places[i], (p->width + 7) / 8 * 8,
-					      p->paired[i] ? 3 : value_step(p, c),
+		for (uint32_t j = 0; j < n; j++)
+			p->places[i][j] = p->x[c->fine].first[j] * step;
+		p->windows[i] = find_shuffles(p->places[i], n, p->paired[i] ? 3 : step,
 					      (int32_t)value_bytes(p->source.rows),
 					      (int32_t)p->kernels->windows, p->shuffles[i]);
 	}
-	p->bands = (struct band *)(void *)(at + p->nbands * each);
-	for (uint32_t i = 0; i < p->nbands; i++, at += each)
-		band_init(p, &p->bands[i], (uintptr_t)at);
 	return 0;
 }
 

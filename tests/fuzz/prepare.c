@@ -423,7 +423,7 @@ static void check_values(struct choice *c, struct dlbuf_prepare *plan, struct pl
 		target_take(t, index, image);
 		CHECK(untouched(t));
 		CHECK(!compare_image(&c->r, &plan->info, components, n, image,
-				     plan->ngroups && !plan->in_floats, &worst));
+				     plan->ngroups && !plan->in_floats, &worst_of_bytes, &worst));
 	}
 	for (int i = 0; i < n; i++)
 		scaled_free(&components[i]);

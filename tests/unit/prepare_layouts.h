@@ -57,6 +57,7 @@ static const struct layout layouts[] = {
 	{ "Y10", CC('Y','1','0',' '), V4L2, 10, 0, 16, 1, 1, true, { { 0, 0, 1 }, { -1, 0, 0 } }, { 1 }, 0 },
 	{ "SRGGB8", CC('R','G','G','B'), V4L2, 8, 0, 8, 1, 1, false, { { 0, 0, 1 } }, { 1 }, "RGGB" },
 	{ "SGBRG10", CC('G','B','1','0'), V4L2, 10, 0, 16, 1, 1, false, { { 0, 0, 1 } }, { 1 }, "GBRG" },
+	{ "SGRBG12", CC('B','A','1','2'), V4L2, 12, 0, 16, 1, 1, false, { { 0, 0, 1 } }, { 1 }, "GRBG" },
 	{ "SBGGR16", CC('B','Y','R','2'), V4L2, 16, 0, 16, 1, 1, false, { { 0, 0, 1 } }, { 1 }, "BGGR" },
 	{ "SBGGR10P", CC('p','B','A','A'), V4L2, 10, 0, 8, 1, 1, false, { { 0, 0, 1 } }, PACKED(4), .mosaic = "BGGR" },
 	{ "SGRBG12P", CC('p','g','C','C'), V4L2, 12, 0, 8, 1, 1, false, { { 0, 0, 1 } }, PACKED(2), .mosaic = "GRBG" },
