@@ -370,15 +370,9 @@ struct queue_memory {
 	struct queue_free dropped;	/* when unimport() was first called */
 };
 
-static inline struct queue_device *queue_device_of(struct dlbuf_device *dev)
-{
-	return container_of(dev, struct queue_device, base);
-}
+#define queue_device_of(dev) container_of(dev, struct queue_device, base)
 
-static inline struct queue_memory *queue_memory_of(struct import *imp)
-{
-	return container_of(imp, struct queue_memory, base);
-}
+#define queue_memory_of(imp) container_of(imp, struct queue_memory, base)
 
 /* ---------------------------------------------------------------- open.c */
 

@@ -145,15 +145,9 @@ struct vulkan_import {
 	uint64_t serial;		/* no other import of the device had it */
 };
 
-static inline struct vulkan_device *vulkan_device(struct dlbuf_device *dev)
-{
-	return container_of(dev, struct vulkan_device, base);
-}
+#define vulkan_device(dev) container_of(dev, struct vulkan_device, base)
 
-static inline struct vulkan_import *vulkan_import(struct import *imp)
-{
-	return container_of(imp, struct vulkan_import, base);
-}
+#define vulkan_import(imp) container_of(imp, struct vulkan_import, base)
 
 BACKEND_DECLARE(vulkan);
 
