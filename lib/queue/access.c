@@ -35,7 +35,7 @@ static int record_begun(struct queue_memory *m, void *stream, int ret)
 	if (!ret)
 		ret = queue_work_mark(m->dev, &m->begun, stream);
 	/* Calls before the failed one may have put work on the stream. */
-	if (ret && queue_work_add(m, DLBUF_RW, stream, 0, false, NULL))
+	if (ret && queue_work_add(m, DLBUF_RW, stream))
 		queue_set_unsure(m->dev);
 	return ret;
 }
@@ -86,7 +86,7 @@ int queue_access_end(struct queue_memory *m, void *stream)
 	last = !--m->open;
 	pthread_mutex_unlock(&dev->lock);
 	if (!last)
-		ret = queue_work_add(m, DLBUF_READ, stream, 0, false, NULL);
+		ret = queue_work_add(m, DLBUF_READ, stream);
 	if (last && m->held) {
 		ret = queue_work_await(dev, m->begun, stream);
 		if (!ret)

@@ -332,6 +332,7 @@ struct queue_device {
 	struct queue_work *waits;	/* streams that wait for words and semaphores */
 	unsigned int npolled;	/* works that the library polls */
 	bool polls;		/* `polling` is posted, also if npolled is 0 again */
+	struct queue_watch *watches;	/* eventfds that wait for several works */
 
 	struct queue_gate *gate;
 	struct queue_device *sibling;	/* in gate->devices */
@@ -369,6 +370,20 @@ struct queue_memory {
 	unsigned int unstarted;	/* START was left out */
 	struct queue_free dropped;	/* when unimport() was first called */
 };
+
+/* An access that ends. */
+struct queue_use {
+	struct queue_memory *m;
+	uint32_t access;
+	/*
+	 * The bridge copies after the work, and the access ends with the copy. The bridge's fences do
+	 * not show that end: drivers let them time out.
+	 */
+	bool copies;
+};
+
+/* The brackets of a program's run, and its tables. */
+#define QUEUE_MAX_USES 5
 
 #define queue_device_of(dev) container_of(dev, struct queue_device, base)
 
@@ -589,12 +604,13 @@ int queue_pending(struct import *imp, uint32_t access, int *fd);
 int queue_drain(struct dlbuf_device *dev, uint64_t deadline_ns);
 
 /*
- * The same with the device entered, and on a stream. After queue_end_on() of memory that is
- * `copied`, the caller calls queue_access_over(). end: as for backend->release(); without
- * `fence`, no sync_file is made.
+ * The same with the device entered, and on a stream. queue_end_on() ends the first n uses, and adds
+ * one work to all nworks of them. After it, of memory that is `copied`, the caller calls
+ * queue_access_over(). end: as for backend->release(); without `fence`, no sync_file is made.
  */
 int queue_begin_on(struct queue_memory *m, uint32_t access, void *stream, int fence);
-int queue_end_on(struct queue_memory *m, uint32_t access, void *stream, int *fence, int *end);
+int queue_end_on(struct queue_use *uses, uint32_t n, uint32_t nworks, void *stream, int *fence,
+		 int *end);
 
 /* ---------------------------------------------------------------- program.c */
 
@@ -636,19 +652,19 @@ int queue_work_await(struct queue_device *dev, struct queue_work *work, void *st
 int queue_work_end(struct queue_device *dev, struct queue_work *work);
 
 /*
- * Ends an access after the work that is on the stream now. Unless eventfd is NULL,
- * *eventfd is a new eventfd that becomes readable at that end, or -1 if the work is
- * complete. If no event can be made, the call waits for the stream.
+ * Adds one work to the memory of n uses, after what is on the stream now: each access ends with it.
+ * Unless eventfd is NULL, *eventfd is a new eventfd that becomes readable at that end, or -1 if the
+ * work is complete; then n is 1. If no event can be made, the call waits for the stream.
  *
  * late: 0, or the error because of which nothing can be put on this stream now; `stream` is
- * the caller's handle. The access ends when an event could be recorded there and is
+ * the caller's handle, and n is 1. The access ends when an event could be recorded there and is
  * complete. If the stream is destroyed, the access ends at once; if dev->orphans, when all
  * work of the device is complete.
- * copies: the bridge copies after that work, and the access ends with the copy. The
- * bridge's fences do not show that end: drivers let them time out.
  */
-int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
-		   int late, bool copies, int *eventfd);
+int queue_work_add_all(const struct queue_use *uses, uint32_t n, void *stream, int late,
+		       int *eventfd);
+/* The same for one access, on a stream that takes the event. */
+int queue_work_add(struct queue_memory *m, uint32_t access, void *stream);
 
 /*
  * Removes completed works from m->works or dev->waits. True: the list is empty, a lost

@@ -67,39 +67,48 @@ int queue_acquire(struct import *imp, uint32_t access, void *handle, int fence)
 	return ret;
 }
 
-/*
- * Sets *fence to a sync_file, or to -1 if there is none. Sets *end to an eventfd of
- * the device's own event, unless end is NULL.
- */
-int queue_end_on(struct queue_memory *m, uint32_t access, void *stream, int *fence, int *end)
+/* Puts the end of an access on the stream. *out is a fence of the bridge's copy back, or -1. */
+static int end_use(struct queue_use *use, void *stream, int *out)
 {
-	struct queue_device *dev = m->dev;
-	bool writes = m->copied && access & DLBUF_WRITE;
-	bool shares = writes && m->buffer;
-	int out = -1, ret = 0, ended;
+	struct queue_memory *m = use->m;
+	bool writes = m->copied && use->access & DLBUF_WRITE;
+	int ret = 0;
 
 	if (writes)
-		ret = queue_copy_out(m, stream, &out);
+		ret = queue_copy_out(m, stream, out);
 	else if (m->passes)
 		ret = queue_access_end(m, stream);
 	else if (m->synced)
-		ret = queue_cpu_end(m, access, stream);
+		ret = queue_cpu_end(m, use->access, stream);
+	use->copies = writes && m->buffer && *out != -1;
+	return ret;
+}
+
+int queue_end_on(struct queue_use *uses, uint32_t n, uint32_t nworks, void *stream, int *fence,
+		 int *end)
+{
+	struct queue_device *dev = uses->m->dev;
+	bool shares = false;
+	int out = -1, ret = 0, err;
+
+	for (uint32_t i = 0; i < n; i++) {
+		err = end_use(&uses[i], stream, &out);
+		ret = ret ? ret : err;
+		shares |= uses[i].m->buffer && uses[i].access & DLBUF_WRITE;
+	}
 	/* If the bridge made the copy, -1 means that the copy is complete. */
 	if (!ret && fence && !shares)
-		ret = dev->gives_fences ?
-		      dev->ops->export_fence(dev, stream, &out) :
-		      queue_bridge_out(dev, NULL, stream, &out);
+		ret = dev->gives_fences ? dev->ops->export_fence(dev, stream, &out) :
+					  queue_bridge_out(dev, NULL, stream, &out);
 	/* Adds the work also after a failure, because the stream may have it already. */
-	ended = queue_work_add(m, access, stream, 0, shares && out != -1, ret ? NULL : end);
-	if (ret) {
+	err = queue_work_add_all(uses, nworks, stream, 0, ret ? NULL : end);
+	if (ret)
 		dev->ops->finish(dev, stream);
-		return ret;
-	}
-	if (fence)
+	if (!ret && fence)
 		*fence = out;
 	else if (out != -1)
 		close(out);
-	return ended;
+	return ret ? ret : err;
 }
 
 /* The caller waits for its own work; this waits for the library's copy. */
@@ -123,6 +132,7 @@ static int release_unordered(struct queue_memory *m, uint32_t access)
 static int release(struct queue_memory *m, uint32_t access, void *handle,
 		   int *fence, int *end)
 {
+	struct queue_use use = { m, access, false };
 	char why[160];
 	void *stream;
 	bool lost;
@@ -132,7 +142,7 @@ static int release(struct queue_memory *m, uint32_t access, void *handle,
 		return release_unordered(m, access);
 	ret = queue_find_stream(m->dev, handle, true, &stream);
 	if (!ret)
-		return queue_end_on(m, access, stream, fence, end);
+		return queue_end_on(&use, 1, 1, stream, fence, end);
 	if (m->passes)
 		queue_access_over(m);
 	if (__atomic_load_n(&m->dev->lost, __ATOMIC_ACQUIRE))
@@ -143,7 +153,7 @@ static int release(struct queue_memory *m, uint32_t access, void *handle,
 	 */
 	snprintf(why, sizeof(why), "%s", dlbuf_last_error());
 	lost = m->copied && access & DLBUF_WRITE;
-	ret = queue_work_add(m, access, handle, ret, false, lost ? NULL : end);
+	ret = queue_work_add_all(&use, 1, handle, ret, lost ? NULL : end);
 	if (!ret)
 		forget_failure();
 	/* The core logs the error, and reports it to the lease, which does not wait. */
