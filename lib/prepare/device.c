@@ -287,14 +287,14 @@ static int finish(const struct program_run *run, struct tensor *const list[], ui
 {
 	int ret = 0, err;
 
-	for (uint32_t i = 0; i < run->nbrackets; i++) {
+	for (uint32_t i = 0; i < run->nbrackets && done != -1; i++) {
 		const struct import *imp = run->brackets[i].imp;
 
 		err = pending_after(imp->fd, &imp->id, run->brackets[i].access, done);
 		ret = ret ? ret : err;
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		if (has_lease_before(list, i))
+		if (!list[i]->lease || has_lease_before(list, i))
 			continue;
 		lease_hold(list[i]->lease, done, list[i]->imp->dev);
 		lease_follow(list[i]->lease, before);

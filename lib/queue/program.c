@@ -193,7 +193,9 @@ static int end(struct queue_program *g, const struct program_run *run, uint32_t 
 		struct queue_memory *m = queue_memory_of(run->brackets[i].imp);
 		uint32_t access = run->brackets[i].access;
 
-		uses[i] = (struct queue_use){ m, m->copied && !launched ? DLBUF_READ : access, false };
+		if (m->copied && !launched)
+			access = DLBUF_READ;
+		uses[i] = (struct queue_use){ m, access, false };
 		if (i && uses[i - 1].access & DLBUF_WRITE) {
 			swap = uses[i];
 			uses[i] = uses[i - 1];
@@ -212,7 +214,7 @@ static int run_on(struct queue_program *g, const struct program_run *run,
 		  const struct queue_launch *l, int fence, int *done)
 {
 	struct queue_device *dev = g->dev;
-	bool waits = false, launched;
+	bool waits = false, launched = false;
 	uint32_t n = 0;
 	int ret = 0, err;
 
@@ -223,9 +225,12 @@ static int run_on(struct queue_program *g, const struct program_run *run,
 				     run->brackets[n].access, g->stream, fence);
 		n += !ret;
 	}
-	if (!ret)
-		ret = queue_failed(dev, dev->ops->kernel_launch(dev, g->kernel, g->stream, l));
-	launched = !ret;
+	if (!ret) {
+		ret = dev->ops->kernel_launch(dev, g->kernel, g->stream, l);
+		launched = !ret;
+		if (ret)
+			queue_failed(dev, ret);
+	}
 	err = end(g, run, n, launched, waits || ret ? NULL : done);
 	ret = ret ? ret : err;
 	if (launched && (waits || ret)) {

@@ -376,8 +376,8 @@ struct queue_use {
 	struct queue_memory *m;
 	uint32_t access;
 	/*
-	 * The bridge copies after the work, and the access ends with the copy. The bridge's fences do
-	 * not show that end: drivers let them time out.
+	 * The bridge copies after the work, and the access ends with the copy. The bridge's
+	 * fences do not show that end: drivers let them time out.
 	 */
 	bool copies;
 };
@@ -678,12 +678,6 @@ int queue_work_wait(struct queue_memory *m, uint32_t access,
 		    uint64_t deadline_ns);
 void queue_work_finish(struct queue_device *dev, struct queue_work **works);
 
-/*
- * Gives a new eventfd that becomes readable when the work is complete that
- * queue_work_wait() would wait for now; -1: there is none.
- */
-int queue_work_watch(struct queue_memory *m, uint32_t access, int *out);
-
 /* Stops polling when all eventfds are readable: the device has no more work. */
 int queue_poll_end(struct queue_device *dev);
 
@@ -726,13 +720,6 @@ int queue_copy_in(struct queue_memory *m, void *stream, int fence);
 int queue_copy_out(struct queue_memory *m, void *stream, int *fence);
 
 /*
- * access.c: an access to memory that is `copied` or `passes`. queue_access_end() does
- * not copy.
- */
-int queue_access_begin(struct queue_memory *m, uint32_t access, void *stream,
-		       int fence);
-int queue_access_end(struct queue_memory *m, void *stream);
-/*
  * A call in a host function has failed and has no caller to return to: the error is
  * logged, and the next access fails with it.
  */
@@ -740,17 +727,12 @@ void queue_access_failed(struct queue_memory *m);
 int queue_access_check(struct queue_memory *m);
 /*
  * DMA_BUF_IOCTL_SYNC in a host function, for an access READ, WRITE or RW of the CPU. START
- * is left out if the dma-buf has fences: see access.c.
+ * is left out if the dma-buf has fences: see sync.c.
  */
 void queue_cpu_start(struct queue_memory *m, uint32_t access);
 void queue_cpu_stop(struct queue_memory *m, uint32_t access);
-/* Call it instead of queue_access_end() if nothing can be put on a stream, and for copies. */
+/* The access has ended without queue_end_on(), or was one to a copy. */
 void queue_access_over(struct queue_memory *m);
-
-/* The same for memory that is `synced`. fence: the sync_file that the access waits for, or -1. */
-int queue_cpu_begin(struct queue_memory *m, uint32_t access, void *stream,
-		    int fence);
-int queue_cpu_end(struct queue_memory *m, uint32_t access, void *stream);
 
 /* bridge.c. With buffer NULL they only pass on the fence. */
 int queue_bridge_import(struct queue_memory *m, int dma_buf);

@@ -45,13 +45,67 @@ struct queue_work {
  */
 enum { RECORDED, NEW, LATE, TRIED, GONE };
 
+/* ---------------------------------------------------------------- the driver */
+
+int queue_enter(struct queue_device *dev, struct queue_scope *scope)
+{
+	return dev->ops->enter ? dev->ops->enter(dev, scope, false) : 0;
+}
+
+void queue_enter_to_free(struct queue_device *dev, struct queue_scope *scope)
+{
+	if (dev->ops->enter)
+		dev->ops->enter(dev, scope, true);
+}
+
+void queue_leave(struct queue_device *dev, const struct queue_scope *scope)
+{
+	if (dev->ops->leave)
+		dev->ops->leave(dev, scope);
+}
+
+int queue_failed(struct queue_device *dev, int error)
+{
+	const struct queue_ops *ops = dev->ops;
+	void *event = NULL, *stream = NULL;
+	int ret = 0;
+
+	if (error != -EIO && error != -ENODEV)
+		return error;
+	if (!ops->event_create)
+		ret = ops->stream(dev, NULL, false, &stream);
+	if (!ret)
+		ret = ops->event_create ? ops->event_create(dev, &event) :
+					  ops->event_record(dev, &event, stream);
+	if (!ret)
+		ops->event_destroy(dev, event);
+	else if (ret == error)
+		queue_lost(dev);
+	return error;
+}
+
+int queue_find_stream(struct queue_device *dev, void *handle, bool ends, void **stream)
+{
+	int ret = dev->ops->stream(dev, handle, ends, stream);
+
+	return ret ? queue_failed(dev, ret) : 0;
+}
+
+/* ---------------------------------------------------------------- works */
+
+/* Whether its eventfd was written, or none was asked for. */
+static bool has_told(const struct queue_work *work)
+{
+	return __atomic_load_n(&work->eventfd, __ATOMIC_ACQUIRE) < 0;
+}
+
 /* May run on a thread of the driver, so it makes no driver call. */
 static void signal_work(void *data)
 {
 	struct queue_work *work = data;
 
-	fence_event_signal(__atomic_exchange_n(&work->eventfd, -1,
-					       __ATOMIC_ACQ_REL));
+	if (!has_told(work))
+		fence_event_signal(__atomic_exchange_n(&work->eventfd, -1, __ATOMIC_ACQ_REL));
 }
 
 /* The work that has the event. */
@@ -247,7 +301,9 @@ static int query(struct queue_device *dev, struct queue_work *work)
 	if (state_of(work) != RECORDED && record_late(dev, work))
 		return 0;
 	if (state_of(work) == RECORDED)
-		ret = queue_failed(dev, dev->ops->event_query(dev, point_of(work)->event));
+		ret = dev->ops->event_query(dev, point_of(work)->event);
+	if (ret < 0)
+		return queue_failed(dev, ret);
 	return !ret && still_copies(dev, work) ? QUEUE_PENDING : ret;
 }
 
@@ -314,12 +370,6 @@ static int make_eventfds(struct queue_work *work, int *out)
 	if (!ret)
 		__atomic_store_n(&work->eventfd, writer, __ATOMIC_RELEASE);
 	return ret;
-}
-
-/* Whether its eventfd was written, or none was asked for. */
-static bool has_told(const struct queue_work *work)
-{
-	return __atomic_load_n(&work->eventfd, __ATOMIC_ACQUIRE) < 0;
 }
 
 /* Whether a host function of the stream writes to the eventfd. */
@@ -704,6 +754,20 @@ int queue_work_wait(struct queue_memory *m, uint32_t access,
 	return each(m->dev, &m->works, wait_for, &w);
 }
 
+int queue_wait(struct import *imp, uint32_t access, uint64_t deadline_ns)
+{
+	struct queue_memory *m = queue_memory_of(imp);
+	struct queue_scope scope;
+	int ret;
+
+	ret = queue_enter(m->dev, &scope);
+	if (ret)
+		return ret;
+	ret = queue_work_wait(m, access, deadline_ns);
+	queue_leave(m->dev, &scope);
+	return ret;
+}
+
 static int watch_add(struct queue_device *dev, struct queue_work *work,
 		     void *data)
 {
@@ -752,18 +816,24 @@ static int watch_begin(struct queue_device *dev, struct watched *first, int *out
 	return ret;
 }
 
-int queue_work_watch(struct queue_memory *m, uint32_t access, int *out)
+int queue_pending(struct import *imp, uint32_t access, int *out)
 {
+	struct queue_memory *m = queue_memory_of(imp);
 	struct waiting waiting = { .access = access };
 	struct queue_device *dev = m->dev;
+	struct queue_scope scope;
 	int ret;
 
 	*out = -1;
+	ret = queue_enter(dev, &scope);
+	if (ret)
+		return ret;
 	ret = each(dev, &m->works, watch_add, &waiting);
 	if (!ret && waiting.watched)
 		ret = watch_begin(dev, waiting.watched, out);
 	if (ret)
 		unwatch(dev, &waiting.watched, true);
+	queue_leave(dev, &scope);
 	return ret;
 }
 

@@ -373,6 +373,10 @@ static inline void vulkan_shader_free(struct vulkan_device *dev)
  */
 void vulkan_sync_finish(struct vulkan_import *vi);
 
+/* jobs.c: a lock of the queues, if the application gives none. */
+int vulkan_lock_get(struct vulkan_device *dev);
+void vulkan_lock_put(struct vulkan_device *dev);
+
 /* Whether a submit of the import runs, or with NULL one of the device. Does not wait. */
 bool vulkan_is_busy(struct vulkan_device *dev, const struct vulkan_import *of);
 
