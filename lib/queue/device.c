@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "../dmabuf/fence.h"
-#include "queue.h"
+#include "engine.h"
 
 void queue_lost(struct queue_device *dev)
 {

@@ -11,7 +11,7 @@
 
 #include "../prepare/prepare.h"
 #include "../prepare/program.h"
-#include "queue.h"
+#include "engine.h"
 
 struct queue_program {
 	struct queue_device *dev;

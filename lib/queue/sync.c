@@ -9,7 +9,7 @@
 #include <linux/dma-buf.h>
 
 #include "../dmabuf/fence.h"
-#include "queue.h"
+#include "engine.h"
 
 /* ---------------------------------------------------------------- begin, end */
 

@@ -18,7 +18,7 @@
 
 #include "../access/pending.h"
 #include "../dmabuf/fence.h"
-#include "queue.h"
+#include "engine.h"
 
 struct queue_work {
 	void *event;		/* the driver's; NULL: never recorded */
