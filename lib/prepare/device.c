@@ -215,9 +215,11 @@ static int wait_now(const struct program_run *run, uint64_t deadline_ns, int *be
 	bool event = false;
 	int ret;
 
+	if (*before == -1)
+		return 0;
 	for (uint32_t i = 0; i < run->nbrackets; i++)
 		event |= import_gives_event(run->brackets[i].imp);
-	if (!event || *before == -1)
+	if (!event)
 		return 0;
 	ret = dlbuf_fence_wait(*before, deadline_ns);
 	if (!ret)

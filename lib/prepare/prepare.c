@@ -239,7 +239,7 @@ static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 	int64_t rows = (s->height + f->vsub - 1) / f->vsub;
 	int64_t columns = (s->width + f->hsub - 1) / f->hsub, step;
 	bool bytes = s->view == DLBUF_VIEW_ROWS;
-	int64_t least = prepare_row_bytes(s, i, (int64_t)skip + s->packed.skip + s->width);
+	int64_t least = 0;
 	int ndim = f->channels > 1 && !bytes ? 3 : 2;
 
 	if (!dl)
@@ -248,6 +248,8 @@ static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 		return fail(-EPROTO, "plane %u is of DLPack %u, this library has %d", i,
 			    dl->version.major, DLPACK_MAJOR_VERSION);
 	t = &dl->dl_tensor;
+	if (bytes)
+		least = prepare_row_bytes(s, i, (int64_t)skip + s->packed.skip + s->width);
 	if (check_device(p, t, "a plane"))
 		return -EOPNOTSUPP;
 	if (t->dtype.code != s->format->type || t->dtype.bits != s->format->bits ||
