@@ -306,7 +306,7 @@ TEST(a_path_fails_beside_a_wait)
 	REQUIRE_OK(import_as(&g, dev, PATHS_SHARED, DLBUF_RW));
 	CHECK_EQ(g.imp->path, DLBUF_PATH_HOST);
 	heal();
-	CHECK_EQ(dev->ndying, 1);
+	CHECK_EQ(__atomic_load_n(&dev->ndying, __ATOMIC_RELAXED), 1);
 	signal_fence(fence);
 	close(fence);
 	until_over(release(&f, DLBUF_READ, app.stream));
