@@ -303,7 +303,8 @@ int pending_before(struct dlbuf_device *dev, const struct use *uses, uint32_t n,
 	for (uint32_t i = 0; !ret && i < n; i++) {
 		if (dev->backend->look)
 			dev->backend->look(uses[i].imp);
-		ret = pending_wait_unfenced(&uses[i], dev, wait->deadline_ns);
+		ret = pending_wait_unfenced(&uses[i], wait->own ? NULL : dev,
+					    wait->deadline_ns);
 		if (!ret && pending_tell(uses[i].fd, uses[i].id) && !wait->damaged)
 			ret = -EIO;
 	}

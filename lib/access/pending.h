@@ -26,6 +26,7 @@ struct wait {
 	int fence;		/* the caller's sync_file, borrowed, or -1 */
 	uint64_t deadline_ns;	/* CLOCK_MONOTONIC, 0: none */
 	bool damaged;		/* accept fences that ended with an error */
+	bool own;		/* also wait for work without fences of the same device */
 };
 
 /*

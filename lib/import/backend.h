@@ -281,10 +281,7 @@ void device_init(struct dlbuf_device *dev, const struct backend *backend,
 		 const struct dlbuf_device_opts *opts);
 
 /* Whether a parent process opened the device, before a fork(). */
-static inline bool device_inherited(const struct dlbuf_device *dev)
-{
-	return dev->generation != fork_generation;
-}
+#define device_inherited(dev) ((dev)->generation != fork_generation)
 
 /*
  * Checks a caller's device. Every public function calls this first.
@@ -312,10 +309,7 @@ struct dlbuf_device *device_next(struct dlbuf_device *dev);
  * The number of the process's devices whose work may have no fences: their backends have wait().
  */
 extern unsigned int devices_nunfenced;	/* atomic */
-static inline unsigned int devices_unfenced(void)
-{
-	return __atomic_load_n(&devices_nunfenced, __ATOMIC_ACQUIRE);
-}
+#define devices_unfenced() __atomic_load_n(&devices_nunfenced, __ATOMIC_ACQUIRE)
 
 /*
  * Drops all idle imports of the process if ret is -ENOMEM, -EMFILE or -ENFILE. Returns

@@ -65,10 +65,7 @@ struct import {
 };
 
 /* Whether a release of the import gives an eventfd and no sync_file. */
-static inline bool import_gives_event(const struct import *imp)
-{
-	return imp->release_sync == DLBUF_SYNC_EVENT;
-}
+#define import_gives_event(imp) ((imp)->release_sync == DLBUF_SYNC_EVENT)
 
 /* Sets of paths. */
 #define PATH_BIT DLBUF_PATH_BIT

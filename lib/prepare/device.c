@@ -215,9 +215,11 @@ static int wait_now(const struct program_run *run, uint64_t deadline_ns, int *be
 	bool event = false;
 	int ret;
 
+	if (*before == -1)
+		return 0;
 	for (uint32_t i = 0; i < run->nbrackets; i++)
 		event |= import_gives_event(run->brackets[i].imp);
-	if (!event || *before == -1)
+	if (!event)
 		return 0;
 	ret = dlbuf_fence_wait(*before, deadline_ns);
 	if (!ret)
@@ -242,7 +244,8 @@ static int submit(struct dlbuf_prepare *p, const struct program_job *jobs, uint3
 		  int *done)
 {
 	const struct program_run *run = &jobs->run;
-	const struct wait wait = { .fence = -1, .deadline_ns = deadline_ns };
+	/* The caller cannot order the run with the device's other streams either. */
+	const struct wait wait = { .fence = -1, .deadline_ns = deadline_ns, .own = true };
 	struct use uses[ARRAY_SIZE(run->brackets)];
 	int ret = 0;
 
@@ -250,9 +253,6 @@ static int submit(struct dlbuf_prepare *p, const struct program_job *jobs, uint3
 		uses[i] = sync_use(run->brackets[i].imp, run->brackets[i].access);
 	for (uint32_t i = 0; i < n && !ret; i++)
 		ret = before_any(list[i]) ? before_check(list[i], false) : 0;
-	/* Also for that of the device's other streams, with which the caller cannot order it. */
-	for (uint32_t i = 0; i < run->nbrackets && !ret; i++)
-		ret = pending_wait_unfenced(&uses[i], NULL, deadline_ns);
 	if (!ret)
 		ret = pending_before(p->dev, uses, run->nbrackets, &wait, before);
 	if (!ret)
@@ -289,14 +289,14 @@ static int finish(const struct program_run *run, struct tensor *const list[], ui
 {
 	int ret = 0, err;
 
-	for (uint32_t i = 0; i < run->nbrackets; i++) {
+	for (uint32_t i = 0; i < run->nbrackets && done != -1; i++) {
 		const struct import *imp = run->brackets[i].imp;
 
 		err = pending_after(imp->fd, &imp->id, run->brackets[i].access, done);
 		ret = ret ? ret : err;
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		if (has_lease_before(list, i))
+		if (!list[i]->lease || has_lease_before(list, i))
 			continue;
 		lease_hold(list[i]->lease, done, list[i]->imp->dev);
 		lease_follow(list[i]->lease, before);
@@ -308,9 +308,8 @@ static int finish(const struct program_run *run, struct tensor *const list[], ui
 	return ret;
 }
 
-/* The planes' tensors, and out's. */
-static int find_tensors(const struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[],
-			uint32_t n, DLManagedTensorVersioned *out, struct tensor *list[])
+int prepare_tensors(const struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[],
+		    uint32_t n, DLManagedTensorVersioned *out, struct tensor *list[])
 {
 	int ret = 0;
 
@@ -325,14 +324,13 @@ static int find_tensors(const struct dlbuf_prepare *p, DLManagedTensorVersioned 
 	return ret;
 }
 
-int prepare_job(struct dlbuf_prepare *p, bool pack, DLManagedTensorVersioned *const planes[],
-		uint32_t n, const void *const data[], const int64_t pitches[],
-		DLManagedTensorVersioned *out, const struct image *image, struct program_job *job)
+int prepare_job(struct dlbuf_prepare *p, bool pack, struct tensor *const list[], uint32_t n,
+		const void *const data[], const int64_t pitches[], const struct image *image,
+		struct program_job *job)
 {
-	struct tensor *list[DLBUF_MAX_PLANES + 1];
 	struct program_run *run = &job->run;
 	const struct source *s = &p->source;
-	int ret = find_tensors(p, planes, n, out, list);
+	int ret = 0;
 
 	*job = (struct program_job){ .program = NULL };
 	for (uint32_t i = 0; i < 3 && !ret; i++) {
@@ -357,18 +355,14 @@ int prepare_job(struct dlbuf_prepare *p, bool pack, DLManagedTensorVersioned *co
 	return pack ? make_program(p, &job->program, &job->bytes) : 0;
 }
 
-int prepare_run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[], uint32_t n,
-		DLManagedTensorVersioned *out, const struct program_job *jobs, uint32_t njobs,
-		uint64_t deadline_ns)
+int prepare_run(struct dlbuf_prepare *p, struct tensor *const list[], uint32_t n,
+		const struct program_job *jobs, uint32_t njobs, uint64_t deadline_ns)
 {
 	NOT_CANCELLED;
-	struct tensor *list[DLBUF_MAX_PLANES + 1];
-	int before = -1, done = -1, ret = find_tensors(p, planes, n, out, list);
+	int before = -1, done = -1, ret = 0;
 	uint32_t taken = 0;
 	bool tried = false;
 
-	if (ret)
-		return ret;
 	while (taken <= n && !ret) {
 		ret = sync_set_acquired(list[taken], taken < n ? DLBUF_READ : DLBUF_WRITE, NULL);
 		taken += !ret;

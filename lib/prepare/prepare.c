@@ -237,11 +237,10 @@ static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 	const struct source *s = &p->source;
 	const struct dlbuf_format_plane *f = &s->planes[i];
 	const DLTensor *t;
-	const char *name = format_name(s->format);
 	int64_t rows = (s->height + f->vsub - 1) / f->vsub;
 	int64_t columns = (s->width + f->hsub - 1) / f->hsub, step;
 	bool bytes = s->view == DLBUF_VIEW_ROWS;
-	int64_t least = prepare_row_bytes(s, i, (int64_t)skip + s->packed.skip + s->width);
+	int64_t least = 0;
 	int ndim = f->channels > 1 && !bytes ? 3 : 2;
 
 	if (!dl)
@@ -250,32 +249,36 @@ static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 		return fail(-EPROTO, "plane %u is of DLPack %u, this library has %d", i,
 			    dl->version.major, DLPACK_MAJOR_VERSION);
 	t = &dl->dl_tensor;
+	if (bytes)
+		least = prepare_row_bytes(s, i, (int64_t)skip + s->packed.skip + s->width);
 	if (check_device(p, t, "a plane"))
 		return -EOPNOTSUPP;
 	if (t->dtype.code != s->format->type || t->dtype.bits != s->format->bits ||
 	    t->dtype.lanes != 1)
-		return fail(-EOPNOTSUPP, "the dtype of plane %u of %s is %s, not %s", i, name,
-			    prepare_dtype(t->dtype).s,
+		return fail(-EOPNOTSUPP, "the dtype of plane %u of %s is %s, not %s", i,
+			    format_name(s->format), prepare_dtype(t->dtype).s,
 			    prepare_dtype((DLDataType){ s->format->type, s->format->bits, 1 }).s);
 	if (!t->shape || !t->data)
 		return fail(-EINVAL, "the %s of plane %u is NULL", t->shape ? "data" : "shape", i);
 	/* Rows of bytes may have their padding. */
 	if (bytes && (t->ndim != ndim || t->shape[0] != rows || t->shape[1] < least))
 		return fail(-EINVAL, "plane %u of %s has another shape than %lld rows of %lld bytes "
-			    "or more", i, name, (long long)rows, (long long)least);
+			    "or more", i, format_name(s->format), (long long)rows, (long long)least);
 	if (t->ndim != ndim || t->shape[0] != rows || (!bytes && t->shape[1] != columns) ||
 	    (ndim == 3 && t->shape[2] != f->channels))
 		return fail(-EINVAL, "plane %u of %s has another shape than %lld x %lld values "
-			    "of %u", i, name, (long long)rows, (long long)columns, f->channels);
+			    "of %u", i, format_name(s->format), (long long)rows, (long long)columns,
+			    f->channels);
 	step = rows == 1 ? 0 : t->strides ? t->strides[0] :
 		ndim == 3 ? columns * f->channels : t->shape[1];
 	if (t->strides && ((t->shape[1] > 1 && t->strides[1] != (bytes ? 1 : f->channels)) ||
 			   (ndim == 3 && t->strides[2] != 1)))
-		return fail(-EOPNOTSUPP, "the strides of plane %u are not rows of %s", i, name);
+		return fail(-EOPNOTSUPP, "the strides of plane %u are not rows of %s", i,
+			    format_name(s->format));
 	if (check_aligned(p, t, "a plane"))
 		return -EOPNOTSUPP;
 	px->planes[i] = (const char *)((uintptr_t)t->data + (uintptr_t)t->byte_offset +
-				       (size_t)prepare_row_bytes(s, i, skip));
+				       (skip ? (size_t)prepare_row_bytes(s, i, skip) : 0));
 	if (__builtin_mul_overflow(step, f->bits / 8, &px->pitches[i]) ||
 	    __builtin_mul_overflow(px->pitches[i], rows, &step) || step > MOST || step < -MOST)
 		return fail(-EOVERFLOW, "the rows of plane %u are too far apart", i);
@@ -368,12 +371,15 @@ static int run_on_device(struct dlbuf_prepare *c, DLManagedTensorVersioned *cons
 			 uint64_t deadline_ns)
 {
 	uint32_t room = b->n < TOGETHER ? b->n : TOGETHER, k;
+	struct tensor *list[DLBUF_MAX_PLANES + 1];
 	struct program_job one = { .program = NULL }, *jobs = &one;
 	const char *first = NULL;
 	struct image image = { .data = NULL };
 	char why[512];
 	int ret = check_batch(c, b, px);
 
+	if (!ret)
+		ret = prepare_tensors(c, planes, n, b->out, list);
 	if (!ret && b->crops)
 		jobs = sys_calloc(room, sizeof(*jobs));
 	if (!jobs)
@@ -387,11 +393,11 @@ static int run_on_device(struct dlbuf_prepare *c, DLManagedTensorVersioned *cons
 			if (!ret && b->crops)
 				ret = prepare_axes(c);
 			if (!ret)
-				ret = prepare_job(c, b->crops, planes, n, px->planes, px->pitches,
-						  b->out, &image, &jobs[k]);
+				ret = prepare_job(c, b->crops, list, n, px->planes, px->pitches,
+						  &image, &jobs[k]);
 		}
 		if (!ret)
-			ret = prepare_run(c, planes, n, b->out, jobs, k, deadline_ns);
+			ret = prepare_run(c, list, n, jobs, k, deadline_ns);
 		for (uint32_t j = 0; j < k; j++) {
 			free(jobs[j].program);
 			jobs[j].program = NULL;
@@ -419,12 +425,12 @@ static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[]
 
 	for (uint32_t i = 0; i < n && !ret; i++)
 		ret = find_plane(p, planes[i], i, b->skip, &px);
-	for (uint32_t i = 0; i < n && !ret && b->out; i++)
-		px.moves[i] = distance(planes[i], b->out);
 #ifdef CONFIG_PREPARE_DEVICE
 	if (!ret && p->program)
 		return run_on_device(c, planes, n, &px, b, deadline_ns);
 #endif
+	for (uint32_t i = 0; i < n && !ret && b->out; i++)
+		px.moves[i] = distance(planes[i], b->out);
 	if (!ret)
 		ret = check_batch(c, b, &px);
 	for (uint32_t i = 0; i <= n && !ret; i++) {

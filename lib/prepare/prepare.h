@@ -387,16 +387,20 @@ void prepare_divide(struct prepare_threads *t, uint32_t n,
 int prepare_load(struct dlbuf_prepare *p);
 
 struct program_job;
+struct tensor;
+
+/* Finds the library's tensors of the planes, and then that of out. */
+int prepare_tensors(const struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[],
+		    uint32_t n, DLManagedTensorVersioned *out, struct tensor *list[]);
 
 /* Finds the run of an image, for planes that are at data; with `pack` its program: free() it. */
-int prepare_job(struct dlbuf_prepare *p, bool pack, DLManagedTensorVersioned *const planes[],
-		uint32_t n, const void *const data[], const int64_t pitches[],
-		DLManagedTensorVersioned *out, const struct image *image, struct program_job *job);
+int prepare_job(struct dlbuf_prepare *p, bool pack, struct tensor *const list[], uint32_t n,
+		const void *const data[], const int64_t pitches[], const struct image *image,
+		struct program_job *job);
 
 /* Runs jobs for planes and out: one of the loaded program, or several with programs. */
-int prepare_run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[], uint32_t n,
-		DLManagedTensorVersioned *out, const struct program_job *jobs, uint32_t njobs,
-		uint64_t deadline_ns);
+int prepare_run(struct dlbuf_prepare *p, struct tensor *const list[], uint32_t n,
+		const struct program_job *jobs, uint32_t njobs, uint64_t deadline_ns);
 
 /* Values of a row that become floats at once. */
 #define PREPARE_STRIP 128

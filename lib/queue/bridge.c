@@ -2,7 +2,7 @@
 /* The device's half of the bridge, see bridge.h. */
 #include <errno.h>
 
-#include "queue.h"
+#include "engine.h"
 
 static void free_semaphore(struct bridge_link *link, void *data)
 {

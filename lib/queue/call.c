@@ -10,7 +10,7 @@
 
 #include "../dmabuf/fence.h"
 #include "../dmabuf/memory.h"
-#include "queue.h"
+#include "engine.h"
 
 enum state { QUEUED, RUNNING, CANCELLED };
 

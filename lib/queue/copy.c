@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "../dmabuf/fence.h"
-#include "queue.h"
+#include "engine.h"
 
 /* The bytes are copied in any case. */
 static void copy_bytes(struct queue_memory *m, uint32_t access, void *to,

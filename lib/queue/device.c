@@ -3,24 +3,7 @@
 #include <errno.h>
 
 #include "../dmabuf/fence.h"
-#include "queue.h"
-
-int queue_enter(struct queue_device *dev, struct queue_scope *scope)
-{
-	return dev->ops->enter ? dev->ops->enter(dev, scope, false) : 0;
-}
-
-void queue_enter_to_free(struct queue_device *dev, struct queue_scope *scope)
-{
-	if (dev->ops->enter)
-		dev->ops->enter(dev, scope, true);
-}
-
-void queue_leave(struct queue_device *dev, const struct queue_scope *scope)
-{
-	if (dev->ops->leave)
-		dev->ops->leave(dev, scope);
-}
+#include "engine.h"
 
 void queue_lost(struct queue_device *dev)
 {
@@ -32,31 +15,6 @@ void queue_lost(struct queue_device *dev)
 	pthread_mutex_unlock(&dev->lock);
 	if (dev->bridge)
 		bridge_links_abandon(dev->bridge);
-}
-
-int queue_failed(struct queue_device *dev, int error)
-{
-	const struct queue_ops *ops = dev->ops;
-	void *event = NULL, *stream = NULL;
-	int ret = 0;
-
-	if (error != -EIO && error != -ENODEV)
-		return error;
-	if (!ops->event_create)
-		ret = ops->stream(dev, NULL, false, &stream);
-	if (!ret)
-		ret = ops->event_create ? ops->event_create(dev, &event) :
-					  ops->event_record(dev, &event, stream);
-	if (!ret)
-		ops->event_destroy(dev, event);
-	else if (ret == error)
-		queue_lost(dev);
-	return error;
-}
-
-int queue_find_stream(struct queue_device *dev, void *handle, bool ends, void **stream)
-{
-	return queue_failed(dev, dev->ops->stream(dev, handle, ends, stream));
 }
 
 int queue_finish_own(struct queue_device *dev, void *stream, int ret)

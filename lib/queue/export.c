@@ -6,7 +6,7 @@
 #include <dlbuf/layout.h>
 
 #include "../dmabuf/fence.h"
-#include "queue.h"
+#include "engine.h"
 
 /* Whole blocks of the driver, so that the dma-buf has no bytes of other users. */
 #define BLOCK (2u << 20)

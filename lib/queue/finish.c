@@ -5,7 +5,7 @@
  * wait for a call of that thread. So another thread waits, which runs as long as
  * callers ask for it.
  */
-#include "queue.h"
+#include "engine.h"
 
 static void *run(void *arg)
 {

@@ -14,7 +14,7 @@
 
 #include "../dmabuf/memory.h"
 #include "../system/fork.h"
-#include "queue.h"
+#include "engine.h"
 
 /* This many frees may wait longer than the waits that were pending when they began. */
 #define FEW_WAIT 8

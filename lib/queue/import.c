@@ -10,7 +10,7 @@
 
 #include "../import/cache.h"
 #include "../import/host.h"
-#include "queue.h"
+#include "engine.h"
 
 /* ---------------------------------------------------------------- direct */
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "../import/select.h"
-#include "queue.h"
+#include "engine.h"
 
 /* Makes a device that is not open yet. *n: the number of the driver's devices. */
 static int load(const struct backend *backend, const struct queue_ops *ops,

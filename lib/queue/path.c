@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "queue.h"
+#include "engine.h"
 
 /* The backend's error text without "NAME: ", which is written once for all paths. */
 static const char *reason(const struct backend *backend)

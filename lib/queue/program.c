@@ -11,7 +11,7 @@
 
 #include "../prepare/prepare.h"
 #include "../prepare/program.h"
-#include "queue.h"
+#include "engine.h"
 
 struct queue_program {
 	struct queue_device *dev;
@@ -164,18 +164,6 @@ static int find_launch(const struct queue_program *g, const struct program_job *
 	return ret;
 }
 
-/* If the launch failed, nothing was written, and nothing is copied back. */
-static int end(struct queue_program *g, const struct bracket *b, bool launched, int *fence)
-{
-	struct queue_memory *m = queue_memory_of(b->imp);
-	uint32_t access = m->copied && !launched ? DLBUF_READ : b->access;
-	int ret = queue_end_on(m, access, g->stream, fence, NULL);
-
-	if (m->copied)
-		queue_access_over(m);
-	return ret;
-}
-
 /* Waits for the run, and for the errors of its host functions. */
 static int finish(struct queue_program *g, const struct program_run *run)
 {
@@ -190,36 +178,60 @@ static int finish(struct queue_program *g, const struct program_run *run)
 	return ret;
 }
 
+/*
+ * Ends the accesses of the first n brackets. Their imports and the tables share the event of the
+ * run. The writer is the last: its copy back must follow all work on the stream. If the launch
+ * failed, nothing was written, and nothing is copied back.
+ */
+static int end(struct queue_program *g, const struct program_run *run, uint32_t n, bool launched,
+	       int *fence)
+{
+	struct queue_use uses[QUEUE_MAX_USES], swap;
+	int ret;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct queue_memory *m = queue_memory_of(run->brackets[i].imp);
+		uint32_t access = run->brackets[i].access;
+
+		if (m->copied && !launched)
+			access = DLBUF_READ;
+		uses[i] = (struct queue_use){ m, access, false };
+		if (i && uses[i - 1].access & DLBUF_WRITE) {
+			swap = uses[i];
+			uses[i] = uses[i - 1];
+			uses[i - 1] = swap;
+		}
+	}
+	uses[n] = (struct queue_use){ g->tables, DLBUF_READ, false };
+	ret = queue_end_on(uses, n, n + 1, g->stream, fence, NULL);
+	for (uint32_t i = 0; i < n; i++)
+		if (uses[i].m->copied)
+			queue_access_over(uses[i].m);
+	return ret;
+}
+
 static int run_on(struct queue_program *g, const struct program_run *run,
 		  const struct queue_launch *l, int fence, int *done)
 {
 	struct queue_device *dev = g->dev;
-	uint32_t n = 0, last = 0;
-	bool waits = false, launched;
+	bool waits = false, launched = false;
+	uint32_t n = 0;
 	int ret = 0, err;
 
-	for (uint32_t i = 0; i < run->nbrackets; i++) {
+	for (uint32_t i = 0; i < run->nbrackets; i++)
 		waits |= import_gives_event(run->brackets[i].imp);
-		last = run->brackets[i].access & DLBUF_WRITE ? i : last;
-	}
 	while (n < run->nbrackets && !ret) {
 		ret = queue_begin_on(queue_memory_of(run->brackets[n].imp),
 				     run->brackets[n].access, g->stream, fence);
 		n += !ret;
 	}
-	if (!ret)
-		ret = queue_failed(dev, dev->ops->kernel_launch(dev, g->kernel, g->stream, l));
-	launched = !ret;
-	/* Ends the writer last: its copy back must follow all work on the stream. */
-	for (uint32_t i = 0; i < n; i++) {
-		err = i == last ? 0 : end(g, &run->brackets[i], launched, NULL);
-		ret = ret ? ret : err;
+	if (!ret) {
+		ret = dev->ops->kernel_launch(dev, g->kernel, g->stream, l);
+		launched = !ret;
+		if (ret)
+			queue_failed(dev, ret);
 	}
-	if (last < n) {
-		err = end(g, &run->brackets[last], launched, waits || ret ? NULL : done);
-		ret = ret ? ret : err;
-	}
-	err = queue_work_add(g->tables, DLBUF_READ, g->stream, 0, false, NULL);
+	err = end(g, run, n, launched, waits || ret ? NULL : done);
 	ret = ret ? ret : err;
 	if (launched && (waits || ret)) {
 		err = finish(g, run);

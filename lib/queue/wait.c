@@ -13,7 +13,7 @@
 #include <errno.h>
 
 #include "../dmabuf/fence.h"
-#include "queue.h"
+#include "engine.h"
 
 #define PAGE_BYTES 4096
 #define WORD_BYTES 64		/* a cache line for each word */

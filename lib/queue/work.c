@@ -18,10 +18,11 @@
 
 #include "../access/pending.h"
 #include "../dmabuf/fence.h"
-#include "queue.h"
+#include "engine.h"
 
 struct queue_work {
 	void *event;		/* the driver's; NULL: never recorded */
+	struct queue_work *of;	/* atomic; whose event it shares, with a reference; or NULL */
 	uint32_t access;
 	struct buffer_id id;	/* with access: what it works on */
 	int eventfd;		/* atomic; written at the end, or -1: not asked, or done */
@@ -44,18 +45,80 @@ struct queue_work {
  */
 enum { RECORDED, NEW, LATE, TRIED, GONE };
 
+/* ---------------------------------------------------------------- the driver */
+
+int queue_enter(struct queue_device *dev, struct queue_scope *scope)
+{
+	return dev->ops->enter ? dev->ops->enter(dev, scope, false) : 0;
+}
+
+void queue_enter_to_free(struct queue_device *dev, struct queue_scope *scope)
+{
+	if (dev->ops->enter)
+		dev->ops->enter(dev, scope, true);
+}
+
+void queue_leave(struct queue_device *dev, const struct queue_scope *scope)
+{
+	if (dev->ops->leave)
+		dev->ops->leave(dev, scope);
+}
+
+int queue_failed(struct queue_device *dev, int error)
+{
+	const struct queue_ops *ops = dev->ops;
+	void *event = NULL, *stream = NULL;
+	int ret = 0;
+
+	if (error != -EIO && error != -ENODEV)
+		return error;
+	if (!ops->event_create)
+		ret = ops->stream(dev, NULL, false, &stream);
+	if (!ret)
+		ret = ops->event_create ? ops->event_create(dev, &event) :
+					  ops->event_record(dev, &event, stream);
+	if (!ret)
+		ops->event_destroy(dev, event);
+	else if (ret == error)
+		queue_lost(dev);
+	return error;
+}
+
+int queue_find_stream(struct queue_device *dev, void *handle, bool ends, void **stream)
+{
+	int ret = dev->ops->stream(dev, handle, ends, stream);
+
+	return ret ? queue_failed(dev, ret) : 0;
+}
+
+/* ---------------------------------------------------------------- works */
+
+/* Whether its eventfd was written, or none was asked for. */
+static bool has_told(const struct queue_work *work)
+{
+	return __atomic_load_n(&work->eventfd, __ATOMIC_ACQUIRE) < 0;
+}
+
 /* May run on a thread of the driver, so it makes no driver call. */
 static void signal_work(void *data)
 {
 	struct queue_work *work = data;
 
-	fence_event_signal(__atomic_exchange_n(&work->eventfd, -1,
-					       __ATOMIC_ACQ_REL));
+	if (!has_told(work))
+		fence_event_signal(__atomic_exchange_n(&work->eventfd, -1, __ATOMIC_ACQ_REL));
+}
+
+/* The work that has the event. */
+static const struct queue_work *point_of(const struct queue_work *work)
+{
+	const struct queue_work *of = __atomic_load_n(&work->of, __ATOMIC_ACQUIRE);
+
+	return of ? of : work;
 }
 
 static int state_of(const struct queue_work *work)
 {
-	return __atomic_load_n(&work->state, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&point_of(work)->state, __ATOMIC_ACQUIRE);
 }
 
 static void set_state(struct queue_work *work, int state)
@@ -113,6 +176,9 @@ static void put_locked(struct queue_device *dev, struct queue_work *work)
 {
 	if (--work->refs)
 		return;
+	if (work->of)
+		put_locked(dev, work->of);
+	work->of = NULL;
 	set_state(work, NEW);
 	work->access = 0;
 	work->next = dev->free_works;
@@ -235,7 +301,9 @@ static int query(struct queue_device *dev, struct queue_work *work)
 	if (state_of(work) != RECORDED && record_late(dev, work))
 		return 0;
 	if (state_of(work) == RECORDED)
-		ret = queue_failed(dev, dev->ops->event_query(dev, work->event));
+		ret = dev->ops->event_query(dev, point_of(work)->event);
+	if (ret < 0)
+		return queue_failed(dev, ret);
 	return !ret && still_copies(dev, work) ? QUEUE_PENDING : ret;
 }
 
@@ -304,12 +372,6 @@ static int make_eventfds(struct queue_work *work, int *out)
 	return ret;
 }
 
-/* Whether its eventfd was written, or none was asked for. */
-static bool has_told(const struct queue_work *work)
-{
-	return __atomic_load_n(&work->eventfd, __ATOMIC_ACQUIRE) < 0;
-}
-
 /* Whether a host function of the stream writes to the eventfd. */
 static bool is_called(const struct queue_device *dev, const struct queue_work *work,
 		      int state)
@@ -317,9 +379,60 @@ static bool is_called(const struct queue_device *dev, const struct queue_work *w
 	return dev->ops->call_host && state_of(work) == state && !work->copies;
 }
 
+/* Works that one eventfd waits for, with a reference to each. */
+struct watched {
+	struct queue_work *work;
+	struct watched *next;
+};
+
+struct queue_watch {
+	int writer;		/* of the eventfd */
+	struct watched *first;
+	struct queue_watch *next;
+};
+
+/* Drops works that are over, or all; true: none is left. */
+static bool unwatch(struct queue_device *dev, struct watched **first, bool all)
+{
+	struct watched **p = first, *w;
+
+	while ((w = *p)) {
+		if (!all && !is_over(dev, w->work)) {
+			p = &w->next;
+			continue;
+		}
+		*p = w->next;
+		queue_work_put(dev, w->work);
+		free(w);
+	}
+	return !*first;
+}
+
+static void poll_watches(struct queue_device *dev)
+{
+	struct queue_watch *list, *w;
+
+	pthread_mutex_lock(&dev->lock);
+	list = dev->watches;
+	dev->watches = NULL;
+	pthread_mutex_unlock(&dev->lock);
+	while ((w = list)) {
+		list = w->next;
+		if (unwatch(dev, &w->first, false)) {
+			fence_event_signal(w->writer);
+			free(w);
+			continue;
+		}
+		pthread_mutex_lock(&dev->lock);
+		w->next = dev->watches;
+		dev->watches = w;
+		pthread_mutex_unlock(&dev->lock);
+	}
+}
+
 /*
- * On "dlbuf-events": polls the events of works that have an eventfd. If host functions
- * write to it, the polling is slow, and only detects the loss of a device: a lost
+ * On "dlbuf-events": polls the events of works that eventfds wait for. If host functions
+ * write to all of these, the polling is slow, and only detects the loss of a device: a lost
  * device drops the functions, and there may be no other call that notices the loss.
  */
 static bool poll_works(struct event_call *call)
@@ -331,6 +444,7 @@ static bool poll_works(struct event_call *call)
 	bool none, slow = true;
 
 	queue_enter_to_free(dev, &scope);
+	poll_watches(dev);
 	pthread_mutex_lock(&dev->lock);
 	for (work = dev->all_works; work; work = work->all) {
 		if (!work->polled)
@@ -348,8 +462,8 @@ static bool poll_works(struct event_call *call)
 		slow &= !work->polled || is_called(dev, work, RECORDED);
 		put_locked(dev, work);
 	}
-	call->slow = slow;
-	none = !dev->npolled;
+	call->slow = slow && !dev->watches;
+	none = !dev->npolled && !dev->watches;
 	if (none)
 		dev->polls = false;
 	pthread_mutex_unlock(&dev->lock);
@@ -359,22 +473,32 @@ static bool poll_works(struct event_call *call)
 	return none;
 }
 
-static int begin_to_poll(struct queue_device *dev, struct queue_work *work)
+/* Under the lock. slow: it is enough to detect a loss. */
+static int begin_to_poll(struct queue_device *dev, bool slow)
 {
-	int ret = 0;
+	int ret;
+
+	if (dev->polls) {
+		if (dev->polling.slow && !slow)
+			event_kick();
+		return 0;
+	}
+	ret = event_promise();
+	if (ret)
+		return ret;
+	dev->polls = true;
+	queue_ref(dev);
+	dev->polling.fn = poll_works;
+	event_post(&dev->polling);
+	return 0;
+}
+
+static int poll_work(struct queue_device *dev, struct queue_work *work)
+{
+	int ret;
 
 	pthread_mutex_lock(&dev->lock);
-	if (!dev->polls) {
-		ret = event_promise();
-		if (!ret) {
-			dev->polls = true;
-			queue_ref(dev);
-			dev->polling.fn = poll_works;
-			event_post(&dev->polling);
-		}
-	} else if (dev->polling.slow && !is_called(dev, work, RECORDED)) {
-		event_kick();
-	}
+	ret = begin_to_poll(dev, is_called(dev, work, RECORDED));
 	work->polled = !ret;
 	dev->npolled += work->polled;
 	pthread_mutex_unlock(&dev->lock);
@@ -397,7 +521,7 @@ static int record(struct queue_device *dev, struct queue_work *work,
 	if (!ret && !late)
 		ret = record_event(dev, work, stream);
 	if (!ret && eventfd)
-		ret = begin_to_poll(dev, work);
+		ret = poll_work(dev, work);
 	return ret;
 }
 
@@ -407,7 +531,7 @@ static bool polls_in_vain(struct queue_device *dev)
 	bool vain;
 
 	pthread_mutex_lock(&dev->lock);
-	vain = dev->polls;
+	vain = dev->polls && !dev->watches;
 	for (struct queue_work *w = dev->all_works; w && vain; w = w->all)
 		vain = !w->polled || has_told(w);
 	pthread_mutex_unlock(&dev->lock);
@@ -438,38 +562,57 @@ static int supersede(struct queue_device *dev, struct queue_work *old, void *dat
 	if (state_of(old) != RECORDED || !has_told(old) || old->handle != by->handle ||
 	    old->access & ~by->access)
 		return 0;
-	return dev->ops->stream_wait(dev, by->handle, old->event) ? 0 : QUEUE_OVER;
+	return dev->ops->stream_wait(dev, by->handle, point_of(old)->event) ? 0 : QUEUE_OVER;
 }
 
-int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
-		   int late, bool copies, int *eventfd)
+/* Gets a work for the use, which shares the event of `of`, if that is not NULL. */
+static int get_for(const struct queue_use *use, void *stream, bool late, struct queue_work *of,
+		   struct queue_work **out)
 {
-	struct queue_work by = { .access = access, .handle = stream };
-	struct queue_device *dev = m->dev;
-	struct queue_work *work;
+	struct queue_work by = { .access = use->access, .handle = stream }, *work;
+	struct queue_device *dev = use->m->dev;
 	int ret;
+
+	if (dev->slow_query && !late)
+		each(dev, &use->m->works, supersede, &by);
+	each(dev, &use->m->works, over, NULL);
+	ret = queue_work_get(dev, out);
+	if (ret)
+		return ret;
+	work = *out;
+	work->access = use->access;
+	work->id = use->m->base.id;
+	work->handle = stream;
+	work->copies = use->copies ? use->m->buffer : NULL;
+	__atomic_store_n(&work->of, queue_work_ref(dev, of), __ATOMIC_RELEASE);
+	return 0;
+}
+
+int queue_work_add_all(const struct queue_use *uses, uint32_t n, void *stream, int late,
+		       int *eventfd)
+{
+	struct queue_work *works[QUEUE_MAX_USES] = { NULL }, *work;
+	struct queue_device *dev = uses->m->dev;
+	int ret = 0;
 
 	if (eventfd)
 		*eventfd = -1;
-	if (dev->slow_query && !late)
-		each(dev, &m->works, supersede, &by);
-	each(dev, &m->works, over, NULL);
-	ret = queue_work_get(dev, &work);
+	for (uint32_t i = 0; i < n && !ret; i++)
+		ret = get_for(&uses[i], stream, late, works[0], &works[i]);
+	work = works[0];
 	if (!ret) {
-		work->access = access;
-		work->id = m->base.id;
-		work->handle = stream;
-		work->copies = copies ? m->buffer : NULL;
 		if (late && late != -EBUSY && dev->orphans)
 			set_gone(dev, work);
 		else if (late)
 			set_state(work, LATE);
 		ret = record(dev, work, stream, eventfd);
-		if (!ret) {
-			list_add(dev, &m->works, work);
-			return 0;
-		}
 	}
+	for (uint32_t i = 0; i < n && !ret; i++)
+		list_add(dev, &uses[i].m->works, works[i]);
+	if (!ret)
+		return 0;
+	for (uint32_t i = 1; i < n; i++)
+		queue_work_put(dev, works[i]);
 	/* No event could be made: waits until the work is complete. */
 	log_at(DLBUF_LOG_INFO, "%s: waiting for a stream: %s", dev->base.name,
 	       dlbuf_last_error());
@@ -491,8 +634,13 @@ int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 	if (!ret)
 		queue_work_put(dev, work);
 	else if (late)
-		list_add(dev, &m->works, work);
+		list_add(dev, &uses->m->works, work);
 	return ret;
+}
+
+int queue_work_add(struct queue_memory *m, uint32_t access, void *stream)
+{
+	return queue_work_add_all(&(struct queue_use){ m, access, false }, 1, stream, 0, NULL);
 }
 
 /*
@@ -512,7 +660,7 @@ static int wait_until(struct queue_device *dev, struct queue_work *work,
 	int ret;
 
 	if (!deadline_ns && state_of(work) == RECORDED && dev->ops->event_wait)
-		return queue_failed(dev, dev->ops->event_wait(dev, work->event));
+		return queue_failed(dev, dev->ops->event_wait(dev, point_of(work)->event));
 	for (;;) {
 		ret = query(dev, work);
 		if (ret <= 0)
@@ -531,7 +679,7 @@ static int wait_until(struct queue_device *dev, struct queue_work *work,
 int queue_work_await(struct queue_device *dev, struct queue_work *work, void *stream)
 {
 	return work && state_of(work) == RECORDED ?
-	       dev->ops->stream_wait(dev, stream, work->event) : 0;
+	       dev->ops->stream_wait(dev, stream, point_of(work)->event) : 0;
 }
 
 int queue_work_mark(struct queue_device *dev, struct queue_work **at, void *stream)
@@ -606,52 +754,18 @@ int queue_work_wait(struct queue_memory *m, uint32_t access,
 	return each(m->dev, &m->works, wait_for, &w);
 }
 
-/* Works that an eventfd waits for, with a reference to each. */
-struct watched {
-	struct queue_work *work;
-	struct watched *next;
-};
-
-struct watch {
-	struct event_call call;
-	struct queue_device *dev;
-	int writer;		/* of the eventfd */
-	struct watched *first;
-};
-
-/* Drops works that are over, or all; true: none is left. */
-static bool unwatch(struct queue_device *dev, struct watched **first, bool all)
+int queue_wait(struct import *imp, uint32_t access, uint64_t deadline_ns)
 {
-	struct watched **p = first, *w;
-
-	while ((w = *p)) {
-		if (!all && !is_over(dev, w->work)) {
-			p = &w->next;
-			continue;
-		}
-		*p = w->next;
-		queue_work_put(dev, w->work);
-		free(w);
-	}
-	return !*first;
-}
-
-static bool watch_again(struct event_call *call)
-{
-	struct watch *w = container_of(call, struct watch, call);
-	struct queue_device *dev = w->dev;
+	struct queue_memory *m = queue_memory_of(imp);
 	struct queue_scope scope;
-	bool none;
+	int ret;
 
-	queue_enter_to_free(dev, &scope);
-	none = unwatch(dev, &w->first, false);
-	queue_leave(dev, &scope);
-	if (!none)
-		return false;
-	fence_event_signal(w->writer);
-	free(w);
-	queue_unref(dev);
-	return true;
+	ret = queue_enter(m->dev, &scope);
+	if (ret)
+		return ret;
+	ret = queue_work_wait(m, access, deadline_ns);
+	queue_leave(m->dev, &scope);
+	return ret;
 }
 
 static int watch_add(struct queue_device *dev, struct queue_work *work,
@@ -675,42 +789,51 @@ static int watch_add(struct queue_device *dev, struct queue_work *work,
 /* Begins to poll for the works of the list, which it takes on success. */
 static int watch_begin(struct queue_device *dev, struct watched *first, int *out)
 {
-	struct watch *w = sys_calloc(1, sizeof(*w));
+	struct queue_watch *w = sys_calloc(1, sizeof(*w));
 	int ret;
 
 	if (!w)
 		return fail(-ENOMEM, "no memory to wait for work");
-	*w = (struct watch){ .call.fn = watch_again, .dev = dev, .first = first };
+	w->first = first;
 	ret = fence_event(&w->writer, out);
 	if (ret) {
 		free(w);
 		return ret;
 	}
-	ret = event_promise();
+	pthread_mutex_lock(&dev->lock);
+	ret = begin_to_poll(dev, false);
+	if (!ret) {
+		w->next = dev->watches;
+		dev->watches = w;
+	}
+	pthread_mutex_unlock(&dev->lock);
 	if (ret) {
 		close(w->writer);
 		close(*out);
 		*out = -1;
 		free(w);
-		return ret;
 	}
-	queue_ref(dev);
-	event_post(&w->call);
-	return 0;
+	return ret;
 }
 
-int queue_work_watch(struct queue_memory *m, uint32_t access, int *out)
+int queue_pending(struct import *imp, uint32_t access, int *out)
 {
+	struct queue_memory *m = queue_memory_of(imp);
 	struct waiting waiting = { .access = access };
 	struct queue_device *dev = m->dev;
+	struct queue_scope scope;
 	int ret;
 
 	*out = -1;
+	ret = queue_enter(dev, &scope);
+	if (ret)
+		return ret;
 	ret = each(dev, &m->works, watch_add, &waiting);
 	if (!ret && waiting.watched)
 		ret = watch_begin(dev, waiting.watched, out);
 	if (ret)
 		unwatch(dev, &waiting.watched, true);
+	queue_leave(dev, &scope);
 	return ret;
 }
 

@@ -53,10 +53,8 @@ void fork_watch(void)
 	pthread_once(&once, watch);
 }
 
-void fork_handle(struct fork_handler *h)
+void fork_add(struct fork_handler *h)
 {
-	if (__atomic_load_n(&h->added, __ATOMIC_ACQUIRE))
-		return;
 	fork_watch();
 	pthread_mutex_lock(&handlers.lock);
 	if (!h->added) {

@@ -53,6 +53,11 @@ struct fork_handler {
  * Adds the handler once, at the first call. The caller holds no lock of the library except a
  * device's.
  */
-void fork_handle(struct fork_handler *h);
+#define fork_handle(h)						\
+	do {							\
+		if (!__atomic_load_n(&(h)->added, __ATOMIC_ACQUIRE)) \
+			fork_add(h);				\
+	} while (0)
+void fork_add(struct fork_handler *h);
 
 #endif /* DLBUF_LIB_FORK_H */

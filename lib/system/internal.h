@@ -12,8 +12,9 @@
 #include <dlbuf/base.h>
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+/* The pointer that is not taken makes the compiler check the type of ptr. */
 #define container_of(ptr, type, member) \
-	((type *)((char *)(ptr) - offsetof(type, member)))
+	((type *)((char *)(1 ? (ptr) : &((type *)0)->member) - offsetof(type, member)))
 
 /*
  * Walks over the strings of a list: "first\0" "second\0". The list is one array, because

@@ -62,10 +62,15 @@ int sys_high(int fd)
 
 int sys_ioctl(int fd, unsigned long request, void *arg)
 {
-	int ret = sys_ioctl_once(fd, request, arg);
+	int ret;
 
-	while (ret < 0 && errno == EINTR)
+	if (fault_hit()) {
+		errno = EIO;
+		return -1;
+	}
+	do
 		ret = ioctl(fd, request, arg);
+	while (ret < 0 && errno == EINTR);
 	return ret;
 }
 

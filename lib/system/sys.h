@@ -81,10 +81,7 @@ void fault_at_others(unsigned long n);
 /* The number of calls since then. */
 unsigned long fault_count(void);
 #else
-static inline bool fault_hit(void)
-{
-	return false;
-}
+#define fault_hit() false
 #endif
 
 /* Allocates zeroed memory. On NULL the error text is set, for -ENOMEM. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lib/queue/access.c: a function of the host on a stream, and the fences of its dma-buf.
+ * lib/queue/sync.c: a function of the host on a stream, and the fences of its dma-buf.
  * spin checks all orders of all steps; see run.
  *
  * The stream waits for `first`, the fence of the acquire. Then it calls the function, and

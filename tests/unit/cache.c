@@ -574,7 +574,7 @@ static struct dlbuf_device *begin_to_go(int fd)
 	cache_unref(get(dev, fd));
 	CHECK_EQ(__atomic_load_n(&fake.unimports, __ATOMIC_RELAXED), 0);
 	CHECK_EQ(stats(dev).live, 0);
-	CHECK_EQ(dev->ndying, 1);
+	CHECK_EQ(__atomic_load_n(&dev->ndying, __ATOMIC_ACQUIRE), 1);
 	CHECK_ERR(dlbuf_device_drain(dev, 1), -ETIME);
 	CHECK_SAYS("not all memory was free");
 	return dev;
@@ -606,7 +606,7 @@ TEST(work_is_found_after_the_import)
 	CHECK_OK(pending_wait_unfenced(&use, NULL, 0));
 	CHECK_EQ(fake.waits, 3);
 	cache_unref(next);
-	CHECK_EQ(dev->ndying, 2);
+	CHECK_EQ(__atomic_load_n(&dev->ndying, __ATOMIC_ACQUIRE), 2);
 	/* A child has its own. */
 	child = fork();
 	/* TSan and qemu-user let no child of a process with threads start one; ASan's allocator has

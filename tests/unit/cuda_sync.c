@@ -306,7 +306,7 @@ TEST(a_path_fails_beside_a_wait)
 	REQUIRE_OK(import_as(&g, dev, PATHS_SHARED, DLBUF_RW));
 	CHECK_EQ(g.imp->path, DLBUF_PATH_HOST);
 	heal();
-	CHECK_EQ(dev->ndying, 1);
+	CHECK_EQ(__atomic_load_n(&dev->ndying, __ATOMIC_RELAXED), 1);
 	signal_fence(fence);
 	close(fence);
 	until_over(release(&f, DLBUF_READ, app.stream));
@@ -359,12 +359,12 @@ TEST(a_free_beside_a_capture)
 	import_finish(&f, 0);
 	/* It was tried, and again. */
 	UNTIL(seen > 1 || __atomic_load_n(&may_free, __ATOMIC_ACQUIRE));
-	CHECK_EQ(f.dev->ndying, 1);
+	CHECK_EQ(__atomic_load_n(&f.dev->ndying, __ATOMIC_ACQUIRE), 1);
 	CHECK_EQ(cux.StreamEndCapture(s, &graph), 0);
 	__atomic_store_n(&may_free, true, __ATOMIC_RELEASE);
 	gate_open(&app);
 	CHECK_OK(dlbuf_device_drain(f.dev, 0));
-	CHECK_EQ(f.dev->ndying, 0);
+	CHECK_EQ(__atomic_load_n(&f.dev->ndying, __ATOMIC_ACQUIRE), 0);
 	/* Nor is "dlbuf-finish" left. */
 	CHECK(!queue_device_of(f.dev)->finish.started);
 	CHECK_EQ(cux.GraphDestroy(graph), 0);

@@ -19,7 +19,7 @@
 #include "bracket.h"
 #include "system/event.h"
 #include "import/host.h"
-#include "queue/queue.h"
+#include "queue/engine.h"
 #include "tensor/sync.h"
 
 static inline void nobody_reads(void *data, enum dlbuf_log_level level,

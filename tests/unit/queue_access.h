@@ -283,11 +283,11 @@ QUEUE_CASE(frees_wait_for_all_streams, EACH, UNREGISTER)
 	memcpy(live, fake->live, sizeof(live));
 	import_finish(&other, 0);
 	CHECK(!memcmp(live, fake->live, sizeof(live)));
-	CHECK_EQ(f.dev->ndying, 1);
+	CHECK_EQ(__atomic_load_n(&f.dev->ndying, __ATOMIC_ACQUIRE), 1);
 	signal_now(in);
 	settle();
 	CHECK(memcmp(live, fake->live, sizeof(live)));
-	CHECK_EQ(f.dev->ndying, 0);
+	CHECK_EQ(__atomic_load_n(&f.dev->ndying, __ATOMIC_ACQUIRE), 0);
 	close(release(&f, DLBUF_READ, app.stream));
 	drain(&app);
 }
@@ -320,7 +320,7 @@ QUEUE_CASE(frees_wait_for_the_context, ITSELF, UNREGISTER)
 	fake->look = signal_before_a_free;
 	gated.fence = in;
 	import_finish(&other, 0);
-	CHECK_EQ(dev->ndying, 1);
+	CHECK_EQ(__atomic_load_n(&dev->ndying, __ATOMIC_ACQUIRE), 1);
 	dlbuf_device_close(dev);
 	dev = open_device();
 	/* Nor does a drain of the device wait for that fence. */
@@ -653,7 +653,7 @@ static void check_under_way(enum dlbuf_path path)
 	CHECK_ERR(dlbuf_device_drain(f.dev, 1), -ETIME);
 	gate_open(&other);
 	CHECK_OK(dlbuf_device_drain(f.dev, 0));
-	CHECK_EQ(f.dev->ndying, 0);
+	CHECK_EQ(__atomic_load_n(&f.dev->ndying, __ATOMIC_ACQUIRE), 0);
 	until_over(reader);
 	CHECK_OK(dlbuf_device_drain(f.dev, 1));
 	app_end(&other);

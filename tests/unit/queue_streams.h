@@ -213,7 +213,7 @@ QUEUE_CASE(unimport_without_fds, ITSELF, UNREGISTER)
 	import_destroy(f.imp);
 	CHECK_EQ(seen, 1);
 	CHECK_EQ(f.bytes[77], 0x31);
-	CHECK_EQ(f.dev->ndying, 0);
+	CHECK_EQ(__atomic_load_n(&f.dev->ndying, __ATOMIC_ACQUIRE), 0);
 	look_no_more();
 	fixture_end(&f);
 	app_end(&app);

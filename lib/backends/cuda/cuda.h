@@ -19,15 +19,8 @@ struct cuda_device {
 	bool exports, exports_host; /* device memory, and host memory, as dma-bufs */
 };
 
-static inline struct cuda_device *to_cuda(struct queue_device *dev)
-{
-	return container_of(dev, struct cuda_device, queue);
-}
-
-static inline struct cuda_device *cuda_device_of(struct dlbuf_device *dev)
-{
-	return to_cuda(queue_device_of(dev));
-}
+#define to_cuda(dev) container_of(dev, struct cuda_device, queue)
+#define cuda_device_of(dev) container_of(dev, struct cuda_device, queue.base)
 
 BACKEND_DECLARE(cuda);
 extern const struct queue_ops cuda_ops;

@@ -22,15 +22,8 @@ struct hip_device {
 #define FRAGMENT (2u << 20)
 #define GPU_PAGE 4096u
 
-static inline struct hip_device *to_hip(struct queue_device *dev)
-{
-	return container_of(dev, struct hip_device, queue);
-}
-
-static inline struct hip_device *hip_device_of(struct dlbuf_device *dev)
-{
-	return to_hip(queue_device_of(dev));
-}
+#define to_hip(dev) container_of(dev, struct hip_device, queue)
+#define hip_device_of(dev) container_of(dev, struct hip_device, queue.base)
 
 BACKEND_DECLARE(hip);
 extern const struct queue_ops hip_ops;

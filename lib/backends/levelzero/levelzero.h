@@ -35,16 +35,8 @@ struct levelzero_device {
 	bool over;		/* destroy(): `own` can be destroyed when no moment is left */
 };
 
-static inline struct levelzero_device *to_levelzero(struct queue_device *dev)
-{
-	return container_of(dev, struct levelzero_device, queue);
-}
-
-static inline struct levelzero_device *
-levelzero_device_of(struct dlbuf_device *dev)
-{
-	return to_levelzero(queue_device_of(dev));
-}
+#define to_levelzero(dev) container_of(dev, struct levelzero_device, queue)
+#define levelzero_device_of(dev) container_of(dev, struct levelzero_device, queue.base)
 
 BACKEND_DECLARE(levelzero);
 extern const struct queue_ops levelzero_ops;

@@ -98,6 +98,6 @@ int opencl_check_ext(cl_int result, const char *call);
 #define OPENCL_NEW(cl, out, name, ...) __extension__ ({			\
 	cl_int new_result = CL_OUT_OF_HOST_MEMORY;			\
 	*(out) = fault_hit() ? NULL : (cl)->name(__VA_ARGS__, &new_result); \
-	opencl_check(new_result, OPENCL_FUNCTION(name)); })
+	new_result ? opencl_check(new_result, OPENCL_FUNCTION(name)) : 0; })
 
 #endif /* DLBUF_OPENCL_API_H */

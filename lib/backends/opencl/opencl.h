@@ -58,15 +58,8 @@ struct opencl_device {
 	cl_program program;	/* atomic; of prepare.c, or NULL */
 };
 
-static inline struct opencl_device *to_opencl(struct queue_device *dev)
-{
-	return container_of(dev, struct opencl_device, queue);
-}
-
-static inline struct opencl_device *opencl_device_of(struct dlbuf_device *dev)
-{
-	return to_opencl(queue_device_of(dev));
-}
+#define to_opencl(dev) container_of(dev, struct opencl_device, queue)
+#define opencl_device_of(dev) container_of(dev, struct opencl_device, queue.base)
 
 BACKEND_DECLARE(opencl);
 extern const struct queue_ops opencl_ops;
@@ -79,14 +72,12 @@ static inline cl_int opencl_note(struct queue_device *dev, cl_int result)
 	return result;
 }
 
-#define OPENCL_DO(dev, name, ...) \
-	opencl_check(opencl_note(dev, OPENCL_RESULT(&to_opencl(dev)->cl, name, \
-						    __VA_ARGS__)), \
-		     OPENCL_FUNCTION(name))
-#define OPENCL_EXT(dev, name, ...) \
-	opencl_check_ext(opencl_note(dev, OPENCL_RESULT(&to_opencl(dev)->ext, \
-							name, __VA_ARGS__)), \
-			 "cl" #name)
+#define OPENCL_DO(dev, name, ...) __extension__ ({			\
+	cl_int did = OPENCL_RESULT(&to_opencl(dev)->cl, name, __VA_ARGS__); \
+	did ? opencl_check(opencl_note(dev, did), OPENCL_FUNCTION(name)) : 0; })
+#define OPENCL_EXT(dev, name, ...) __extension__ ({			\
+	cl_int did = OPENCL_RESULT(&to_opencl(dev)->ext, name, __VA_ARGS__); \
+	did ? opencl_check_ext(opencl_note(dev, did), "cl" #name) : 0; })
 
 /* backend.c */
 int opencl_count(struct queue_device *dev, unsigned int *n);

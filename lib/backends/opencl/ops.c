@@ -153,11 +153,10 @@ static int event_query(struct queue_device *dev, void *event)
 static int event_wait(struct queue_device *dev, void *of)
 {
 	cl_event event = of;
-	cl_int result = opencl_note(dev, OPENCL_RESULT(&to_opencl(dev)->cl,
-						       WaitForEvents, 1, &event));
+	cl_int result = OPENCL_RESULT(&to_opencl(dev)->cl, WaitForEvents, 1, &event);
 
 	return result == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST ? 0 :
-	       opencl_check(result, OPENCL_FUNCTION(WaitForEvents));
+	       opencl_check(opencl_note(dev, result), OPENCL_FUNCTION(WaitForEvents));
 }
 
 /* ---------------------------------------------------------------- host functions */

@@ -140,7 +140,8 @@ int vulkan_warn(int ret);
 	(fault_hit() ? VK_ERROR_OUT_OF_HOST_MEMORY : (vk)->name(__VA_ARGS__))
 
 /* The same; returns 0, or a negative errno with an error text. */
-#define VULKAN_CALL(vk, name, ...) \
-	vulkan_check(VULKAN_RESULT(vk, name, __VA_ARGS__), VULKAN_FUNCTION(name))
+#define VULKAN_CALL(vk, name, ...) __extension__ ({			\
+	VkResult called = VULKAN_RESULT(vk, name, __VA_ARGS__);		\
+	called ? vulkan_check(called, VULKAN_FUNCTION(name)) : 0; })
 
 #endif /* DLBUF_VULKAN_API_H */

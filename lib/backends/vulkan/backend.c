@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "../../dmabuf/fence.h"
-#include "../../dmabuf/memory.h"
 #include "vulkan.h"
 
 static void vulkan_describe(struct dlbuf_device *dev,
@@ -70,97 +69,6 @@ static int vulkan_each(const struct backend *backend, dlbuf_device_fn fn,
 	return ret;
 }
 
-/* ---- the lock of queues */
-
-/*
- * One lock for each VkDevice, because several devices of dlbuf may be wrapped around one
- * VkDevice, and then use the same queues.
- */
-struct vulkan_queue_lock {
-	pthread_mutex_t mutex;
-	VkDevice device;
-	unsigned int users;	/* devices of dlbuf */
-	struct vulkan_queue_lock *next;
-};
-
-/*
- * Under memory_lock(), which is free again in a child of fork(). The child keeps the
- * parent's entries, as it keeps the devices.
- */
-static struct vulkan_queue_lock *queue_locks;
-
-static void lock_own(void *data, VkQueue queue)
-{
-	struct vulkan_queue_lock *l = data;
-
-	(void)queue;
-	pthread_mutex_lock(&l->mutex);
-}
-
-static void unlock_own(void *data, VkQueue queue)
-{
-	struct vulkan_queue_lock *l = data;
-
-	(void)queue;
-	pthread_mutex_unlock(&l->mutex);
-}
-
-/*
- * The lock is recursive: the application may delete an acquired tensor while it holds
- * the queue, and the deleter then releases the tensor on that queue.
- */
-static struct vulkan_queue_lock *lock_create(VkDevice device)
-{
-	struct vulkan_queue_lock *l = sys_calloc(1, sizeof(*l));
-	pthread_mutexattr_t attr;
-
-	if (!l)
-		return NULL;
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
-	pthread_mutex_init(&l->mutex, &attr);
-	pthread_mutexattr_destroy(&attr);
-	l->device = device;
-	l->next = queue_locks;
-	queue_locks = l;
-	return l;
-}
-
-static int lock_get(struct vulkan_device *dev)
-{
-	struct vulkan_queue_lock *l;
-
-	memory_lock();
-	for (l = queue_locks; l && l->device != dev->handle; l = l->next)
-		;
-	if (!l)
-		l = lock_create(dev->handle);
-	if (l)
-		l->users++;
-	memory_unlock();
-	if (!l)
-		return -ENOMEM;
-	dev->lock_queue = lock_own;
-	dev->unlock_queue = unlock_own;
-	dev->lock_data = l;
-	return 0;
-}
-
-static void lock_put(struct vulkan_queue_lock *l)
-{
-	struct vulkan_queue_lock **p = &queue_locks;
-
-	memory_lock();
-	if (!--l->users) {
-		while (*p != l)
-			p = &(*p)->next;
-		*p = l->next;
-		pthread_mutex_destroy(&l->mutex);
-		free(l);
-	}
-	memory_unlock();
-}
-
 /* ---- devices */
 
 int vulkan_device_alloc(struct vulkan_device **out)
@@ -176,8 +84,7 @@ int vulkan_device_alloc(struct vulkan_device **out)
 
 void vulkan_device_free(struct vulkan_device *dev)
 {
-	if (dev->lock_queue == lock_own)
-		lock_put(dev->lock_data);
+	vulkan_lock_put(dev);
 	pthread_mutex_destroy(&dev->lock);
 	free(dev);
 }
@@ -256,7 +163,7 @@ int vulkan_device_finish(struct vulkan_device *dev)
 	snprintf(dev->base.name, sizeof(dev->base.name), "vulkan:%u", p->index);
 	if (p->info.reason[0])
 		log_at(DLBUF_LOG_INFO, "%s %s", dev->base.name, p->info.reason);
-	ret = dev->lock_queue ? 0 : lock_get(dev);
+	ret = dev->lock_queue ? 0 : vulkan_lock_get(dev);
 	if (!ret)
 		ret = vulkan_find_slack(dev);
 	return ret ? ret : VULKAN_CALL(vk, CreateCommandPool, dev->handle, &pool,

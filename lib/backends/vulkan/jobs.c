@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "../../dmabuf/fence.h"
+#include "../../dmabuf/memory.h"
 #include "vulkan.h"
 
 /* ---- commands */
@@ -71,6 +72,99 @@ void vulkan_transfer(struct vulkan_device *dev, VkCommandBuffer cmd, bool acquir
 		0, 0, NULL, n, list, nimages, images);
 }
 
+/* ---- the lock of queues */
+
+/*
+ * One lock for each VkDevice, because several devices of dlbuf may be wrapped around one
+ * VkDevice, and then use the same queues.
+ */
+struct vulkan_queue_lock {
+	pthread_mutex_t mutex;
+	VkDevice device;
+	unsigned int users;	/* devices of dlbuf */
+	struct vulkan_queue_lock *next;
+};
+
+/*
+ * Under memory_lock(), which is free again in a child of fork(). The child keeps the
+ * parent's entries, as it keeps the devices.
+ */
+static struct vulkan_queue_lock *queue_locks;
+
+static void lock_own(void *data, VkQueue queue)
+{
+	struct vulkan_queue_lock *l = data;
+
+	(void)queue;
+	pthread_mutex_lock(&l->mutex);
+}
+
+static void unlock_own(void *data, VkQueue queue)
+{
+	struct vulkan_queue_lock *l = data;
+
+	(void)queue;
+	pthread_mutex_unlock(&l->mutex);
+}
+
+/*
+ * The lock is recursive: the application may delete an acquired tensor while it holds
+ * the queue, and the deleter then releases the tensor on that queue.
+ */
+static struct vulkan_queue_lock *lock_create(VkDevice device)
+{
+	struct vulkan_queue_lock *l = sys_calloc(1, sizeof(*l));
+	pthread_mutexattr_t attr;
+
+	if (!l)
+		return NULL;
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&l->mutex, &attr);
+	pthread_mutexattr_destroy(&attr);
+	l->device = device;
+	l->next = queue_locks;
+	queue_locks = l;
+	return l;
+}
+
+int vulkan_lock_get(struct vulkan_device *dev)
+{
+	struct vulkan_queue_lock *l;
+
+	memory_lock();
+	for (l = queue_locks; l && l->device != dev->handle; l = l->next)
+		;
+	if (!l)
+		l = lock_create(dev->handle);
+	if (l)
+		l->users++;
+	memory_unlock();
+	if (!l)
+		return -ENOMEM;
+	dev->lock_queue = lock_own;
+	dev->unlock_queue = unlock_own;
+	dev->lock_data = l;
+	return 0;
+}
+
+void vulkan_lock_put(struct vulkan_device *dev)
+{
+	struct vulkan_queue_lock **p = &queue_locks, *l = dev->lock_data;
+
+	if (dev->lock_queue != lock_own)
+		return;
+	memory_lock();
+	if (!--l->users) {
+		while (*p != l)
+			p = &(*p)->next;
+		*p = l->next;
+		pthread_mutex_destroy(&l->mutex);
+		free(l);
+	}
+	memory_unlock();
+}
+
 /* ---- jobs */
 
 void vulkan_job_destroy(struct vulkan_device *dev, struct vulkan_job *job)
@@ -132,7 +226,8 @@ static int job_create(struct vulkan_device *dev, struct vulkan_job **out)
 /* Under dev->lock: a completed job is used again, unless it failed. */
 static void job_recycle(struct vulkan_device *dev, struct vulkan_job *job)
 {
-	vulkan_copy_free(dev, job->copy);
+	if (job->copy)
+		vulkan_copy_free(dev, job->copy);
 	job->copy = NULL;
 	if (job->binding)
 		vulkan_binding_put(job->binding);

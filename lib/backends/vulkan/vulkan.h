@@ -145,15 +145,9 @@ struct vulkan_import {
 	uint64_t serial;		/* no other import of the device had it */
 };
 
-static inline struct vulkan_device *vulkan_device(struct dlbuf_device *dev)
-{
-	return container_of(dev, struct vulkan_device, base);
-}
+#define vulkan_device(dev) container_of(dev, struct vulkan_device, base)
 
-static inline struct vulkan_import *vulkan_import(struct import *imp)
-{
-	return container_of(imp, struct vulkan_import, base);
-}
+#define vulkan_import(imp) container_of(imp, struct vulkan_import, base)
 
 BACKEND_DECLARE(vulkan);
 
@@ -378,6 +372,10 @@ static inline void vulkan_shader_free(struct vulkan_device *dev)
  * command buffers.
  */
 void vulkan_sync_finish(struct vulkan_import *vi);
+
+/* jobs.c: a lock of the queues, if the application gives none. */
+int vulkan_lock_get(struct vulkan_device *dev);
+void vulkan_lock_put(struct vulkan_device *dev);
 
 /* Whether a submit of the import runs, or with NULL one of the device. Does not wait. */
 bool vulkan_is_busy(struct vulkan_device *dev, const struct vulkan_import *of);
