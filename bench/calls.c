@@ -58,12 +58,6 @@ static void call_frame(struct calls *c)
 		errx(1, "%s", dlbuf_last_error());
 }
 
-static void call_once(struct calls *c)
-{
-	if (dlbuf_prepare_once(c->dev, &c->frame, &c->opts, &c->out, 0, 0, NULL))
-		errx(1, "%s", dlbuf_last_error());
-}
-
 int main(int argc, char **argv)
 {
 	static float values[3 * 8 * 8];
@@ -93,7 +87,6 @@ int main(int argc, char **argv)
 		errx(1, "%s", dlbuf_last_error());
 	by_call(call_tensors, &c, "floor", "dlbuf_prepare_tensors(), imported before");
 	by_call(call_frame, &c, "dlbuf", "dlbuf_prepare_frame()");
-	by_call(call_once, &c, "dlbuf", "dlbuf_prepare_once(), of a kind before");
 	while (n--)
 		c.planes[n]->deleter(c.planes[n]);
 	dlbuf_prepare_destroy(c.plan);

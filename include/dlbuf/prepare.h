@@ -322,22 +322,6 @@ DLBUF_API int dlbuf_prepare_tensors(struct dlbuf_prepare *plan,
 				    uint64_t deadline_ns);
 
 /*
- * Prepares a frame as dlbuf_prepare_frame(), without a plan of yours. The device makes a plan
- * for the frame and opts. It keeps the last four such plans, with their threads, until it is
- * closed. Calls at the same time use a plan each. Plans of your own are cheaper for programs
- * with more kinds of frames and options, with more threads, or with other crops in each frame.
- * *info is filled in as by dlbuf_prepare_get_info(); NULL: it is not. frame, opts and out are
- * borrowed; the lease fires as in dlbuf_prepare_frame().
- * -EINVAL      dev or frame is NULL
- * -EOPNOTSUPP  as for dlbuf_prepare_create()
- * and the errors of dlbuf_prepare_create() and dlbuf_prepare_frame().
- */
-DLBUF_API int dlbuf_prepare_once(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
-				 const struct dlbuf_prepare_opts *opts,
-				 DLManagedTensorVersioned *out, int64_t index,
-				 uint64_t deadline_ns, struct dlbuf_prepare_info *info);
-
-/*
  * A part of the visible picture as it is stored, as in struct dlbuf_prepare_opts. All 0: the
  * whole picture.
  */

@@ -621,44 +621,6 @@ static void many_crops(void *arg)
 	close(fd);
 }
 
-/* The same without a plan, by one that the device keeps. */
-static void without_a_plan(void *arg)
-{
-	struct dlbuf_prepare_opts opts = scene_opts;
-	DLBUF_INFO(dlbuf_prepare_info, info);
-	struct dlbuf_frame other;
-	struct scene s;
-
-	scene_open(&s);
-	for (int i = 0; i < 2; i++) {
-		REQUIRE_OK(dlbuf_prepare_once(s.dev, &s.frame, &opts, s.out, i, 0, &info));
-		CHECK(is_prepared(&s, i, &opts));
-		CHECK(info.scaled_height == 24 && info.top == 4);
-	}
-	opts.pad[0] = 0;
-	REQUIRE_OK(dlbuf_prepare_once(s.dev, &s.frame, &opts, s.out, 0, 0, NULL));
-	CHECK(is_prepared(&s, 0, &opts));
-	opts.rule = DLBUF_SIZE_SCALED;
-	for (uint32_t i = 8; i <= 16; i += 8) {
-		opts.scaled_width = opts.scaled_height = i;
-		REQUIRE_OK(dlbuf_prepare_once(s.dev, &s.frame, &opts, s.out, 0, 0, &info));
-		CHECK(is_prepared(&s, 0, &opts) && info.scaled_width == i);
-	}
-	/* A frame that is stored turned is of another kind. */
-	s.frame.orientation = DLBUF_ORIENTATION_TRANSPOSE;
-	REQUIRE_OK(dlbuf_prepare_once(s.dev, &s.frame, &opts, s.out, 0, 0, &info));
-	CHECK(is_prepared(&s, 0, &opts) && info.turn == 1 && info.flags == DLBUF_PREPARE_FLIP_X);
-	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, s.out, 0, 0), -EINVAL);
-	CHECK_SAYS("another orientation");
-	UNTIL(fired(&s) == 6);
-	CHECK_ERR(dlbuf_prepare_once(NULL, &s.frame, &opts, s.out, 0, 0, NULL), -EINVAL);
-	other = s.frame;
-	other.code = DLBUF_FOURCC('M', 'J', 'P', 'G');
-	CHECK_ERR(dlbuf_prepare_once(s.dev, &other, &opts, s.out, 0, 0, NULL), -EOPNOTSUPP);
-	CHECK_EQ(fired(&s), 6);
-	scene_close(&s);
-}
-
 /* ---- values of a device and of the CPU */
 
 static const struct {
@@ -936,7 +898,6 @@ void cts_cases_prepare(void)
 	ktap_case("prepare/overlap", over_the_frame, NULL);
 	ktap_case("prepare/crops", crops_of_a_frame, NULL);
 	ktap_case("prepare/cropped", cropped_frames, NULL);
-	ktap_case("prepare/without-plan", without_a_plan, NULL);
 	ktap_case("prepare/waits", waits_for_others, (void *)&waits[0]);
 	ktap_case("prepare/lease", shared_lease, NULL);
 	if (!strcmp(cts_access->backend, "cpu"))

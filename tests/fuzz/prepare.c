@@ -444,7 +444,6 @@ static void check_frame(struct input *in, struct choice *c, struct dlbuf_prepare
 {
 	size_t bytes = (size_t)plan->info.width * plan->info.height * plan->info.channels *
 		       (c->o.dtype.bits / 8);
-	struct dlbuf_prepare_info info = { .size = sizeof(info) };
 	unsigned int fired = __atomic_load_n(&memory.fired, __ATOMIC_SEQ_CST);
 	struct dlbuf_frame f = c->frame;
 	const struct layout *l = c->r.l;
@@ -473,8 +472,7 @@ static void check_frame(struct input *in, struct choice *c, struct dlbuf_prepare
 			memcpy(at + y * pitch, s->planes[i] + y * s->pitches[i], row);
 	}
 	again = malloc(bytes);
-	ret = byte(in) & 1 ? dlbuf_prepare_once(memory.cpu, &f, &c->o, &t->t, index, 0, &info) :
-			     dlbuf_prepare_frame(plan, &f, &t->t, index, 0);
+	ret = dlbuf_prepare_frame(plan, &f, &t->t, index, 0);
 	CHECK(!ret || (may_be_refused(c, &f) && (ret == -EINVAL || ret == -EOPNOTSUPP)));
 	if (!ret) {
 		target_take(t, index, again);
@@ -674,7 +672,6 @@ static void check_any(struct choice *c, struct dlbuf_prepare *plan, struct targe
 
 static void check_plan(struct input *in, struct choice *c, struct dlbuf_prepare *plan)
 {
-	struct dlbuf_prepare_info info = { .size = sizeof(info) };
 	uint32_t n = 1 + byte(in) % 3, index = byte(in) % n;
 	struct plane_tensors planes;
 	struct target t;

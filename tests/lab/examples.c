@@ -177,6 +177,7 @@ static void pool(void *arg)
 static void page(void *arg)
 {
 	DLManagedTensorVersioned *input;
+	struct dlbuf_prepare *plan;
 	struct dlbuf_camera *camera;
 	struct dlbuf_device *cpu;
 	double sum = 0;
@@ -192,6 +193,7 @@ static void page(void *arg)
 	CHECK(sum > 1000 && sum < 3 * 640 * 640);
 	CHECK_OK(dlbuf_release(input, NULL, NULL));
 	input->deleter(input);
+	dlbuf_prepare_destroy(plan);
 	dlbuf_camera_close(camera);
 	dlbuf_device_close(cpu);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Plans: options and tensors that are refused, sizes, tiles, plans that a device keeps, values by hand. */
+/* Plans: options and tensors that are refused, sizes, tiles, frames of another kind, values by hand. */
 #include "ktap.h"
 
 #include <math.h>
@@ -383,62 +383,40 @@ TEST(tiles_cover_the_picture)
 	CHECK_ERR(dlbuf_prepare_tiles(NULL, 1, 1, 0, 0, NULL, 0, &n), -EINVAL);
 }
 
-/* Without a plan: no fd of the frame is a dma-buf, so that the calls fail, with a plan. */
-static int no_dmabuf(struct dlbuf_device *dev, uint32_t width)
+/* A plan refuses frames that differ from its own in anything but planes, fds and fences. */
+TEST(frames_of_another_kind)
 {
-	static float memory[192];
-	DLManagedTensorVersioned out = {
-		.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
-		.dl_tensor = { .data = memory, .ndim = 3, .device = { kDLCPU, 0 },
-			.dtype = types[0], .shape = (int64_t[]){ 3, 8, 8 } },
+	static const struct {
+		const char *what;
+		struct dlbuf_frame f;
+	} rows[] = {
+#define ROW(what, ...) ROW_(what, __VA_ARGS__)
+#define ROW_(what, w, h, c, space, ...)							\
+	{ what, { .size = sizeof(rows[0].f), .width = w, .height = h, .code = c,		\
+		  .code_space = space, __VA_ARGS__ } }
+#define GREY 16, 12, CC('G','R','E','Y'), V4L2
+		ROW("size", 16, 13, CC('G','R','E','Y'), V4L2), ROW("size", 18, 12, CC('G','R','E','Y'), V4L2),
+		ROW("format", 16, 12, CC('Y','1','6',' '), V4L2), ROW("format", 16, 12, CC('G','R','E','Y'), DRM),
+		ROW("modifier", GREY, .modifier = 1), ROW("colour", GREY, .colour.range = DLBUF_RANGE_FULL),
+		ROW("orientation", GREY, .orientation = DLBUF_ORIENTATION_TRANSPOSE),
+		ROW("crop", GREY, .crop = { 0, 0, 8, 12 }),
+#undef GREY
+#undef ROW_
+#undef ROW
 	};
 	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
-	struct dlbuf_frame f = grey_frame;
-
-	f.width = width;
-	f.nplanes = 1;
-	f.planes[0].pitch = width;
-	f.planes[0].fd = -1;
-	return dlbuf_prepare_once(dev, &f, &o, &out, 0, 0, NULL);
-}
-
-static void *many(void *dev)
-{
-	for (uint32_t i = 0; i < 200; i++)
-		CHECK_ERR(no_dmabuf(dev, 16 + i % 6), -EBADF);
-	return NULL;
-}
-
-TEST(plans_that_a_device_keeps)
-{
-	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
+	struct dlbuf_prepare *plan;
 	struct dlbuf_device *dev;
-	pthread_t threads[2];
-	void *plans[4];
-	int status;
+	char want[64];
 
 	REQUIRE(!dlbuf_device_open("cpu", NULL, &dev));
-	for (uint32_t i = 0; i < 4; i++)
-		CHECK_ERR(no_dmabuf(dev, 16 + i), -EBADF);
-	memcpy(plans, dev->plans, sizeof(plans));
-	for (uint32_t i = 4; i--;)
-		CHECK_ERR(no_dmabuf(dev, 16 + i), -EBADF);
-	for (int i = 0; i < 4; i++)
-		CHECK(dev->plans[i] && dev->plans[i] == plans[i]);
-	/* A fifth kind takes the place of one. */
-	CHECK_ERR(no_dmabuf(dev, 20), -EBADF);
-	status = 0;
-	for (int i = 0; i < 4; i++)
-		status += dev->plans[i] == plans[i];
-	CHECK_EQ(status, 3);
-	CHECK_ERR(dlbuf_prepare_once(NULL, &grey_frame, &o, NULL, 0, 0, NULL), -EINVAL);
-	CHECK_ERR(dlbuf_prepare_once(dev, NULL, &o, NULL, 0, 0, NULL), -EINVAL);
-	o.filter = 99;
-	CHECK_ERR(dlbuf_prepare_once(dev, &grey_frame, &o, NULL, 0, 0, NULL), -EINVAL);
-	for (int i = 0; i < 2; i++)
-		REQUIRE(!pthread_create(&threads[i], NULL, many, dev));
-	for (int i = 0; i < 2; i++)
-		pthread_join(threads[i], NULL);
+	REQUIRE(!dlbuf_prepare_create(dev, &grey_frame, &o, &plan));
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		snprintf(want, sizeof(want), "the frame has another %s:", rows[i].what);
+		CHECK_ERR(dlbuf_prepare_frame(plan, &rows[i].f, &grey, 0, 0), -EINVAL);
+		CHECK_SAYS(want);
+	}
+	dlbuf_prepare_destroy(plan);
 	dlbuf_device_close(dev);
 }
 
