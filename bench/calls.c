@@ -48,13 +48,13 @@ static void by_call(void (*fn)(struct calls *c), struct calls *c, const char *wh
 
 static void call_tensors(struct calls *c)
 {
-	if (dlbuf_prepare_tensors(c->plan, c->planes, 2, &c->out, 0, 0))
+	if (dlbuf_prepare_tensors(c->plan, c->planes, 2, NULL, &c->out))
 		errx(1, "%s", dlbuf_last_error());
 }
 
 static void call_frame(struct calls *c)
 {
-	if (dlbuf_prepare_frame(c->plan, &c->frame, &c->out, 0, 0))
+	if (dlbuf_prepare_frame(c->plan, &c->frame, NULL, &c->out))
 		errx(1, "%s", dlbuf_last_error());
 }
 

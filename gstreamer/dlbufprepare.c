@@ -786,9 +786,10 @@ static DLManagedTensorVersioned wrap(void *data, DLDataType dtype, int ndim, int
 
 static int prepare_frame(DlbufPrepare *self, GstBuffer *in, DLManagedTensorVersioned *out)
 {
+	DLBUF_OPTS(dlbuf_prepare_run_opts, opts);
 	struct dlbuf_frame frame;
 	struct timespec now;
-	uint64_t deadline = 0;
+	uint64_t deadline;
 	int ret = dlbuf_gstreamer_frame(in, &self->format, &frame);
 
 	if (ret)
@@ -796,12 +797,12 @@ static int prepare_frame(DlbufPrepare *self, GstBuffer *in, DLManagedTensorVersi
 	if (self->used.timeout) {
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		deadline = (uint64_t)now.tv_sec * GST_SECOND + (uint64_t)now.tv_nsec;
-		deadline = self->used.timeout > UINT64_MAX - deadline ? 0 :
+		opts.deadline_ns = self->used.timeout > UINT64_MAX - deadline ? 0 :
 			deadline + self->used.timeout;
 	}
 	ret = keep_plan(self, &frame);
 	if (!ret)
-		ret = dlbuf_prepare_frame(self->plan, &frame, out, 0, deadline);
+		ret = dlbuf_prepare_frame(self->plan, &frame, &opts, out);
 	if (ret)
 		dlbuf_frame_drop(&frame);
 	return ret;
@@ -891,7 +892,7 @@ static int prepare_planes(DlbufPrepare *self, GstBuffer *in, DLManagedTensorVers
 		n += !ret;
 	}
 	if (!ret)
-		ret = dlbuf_prepare_tensors(self->plan, list, n, out, 0, 0);
+		ret = dlbuf_prepare_tensors(self->plan, list, n, NULL, out);
 	while (n--)
 		gst_buffer_unmap(in, &maps[n]);
 	return ret;

@@ -216,16 +216,14 @@ static int run(struct plan *self, DLManagedTensorVersioned *const planes[], uint
 	       DLManagedTensorVersioned *out, int64_t index, uint64_t deadline_ns,
 	       const struct crops *crops)
 {
+	DLBUF_OPTS(dlbuf_prepare_run_opts, opts, .crops = crops->crops, .ncrops = crops->n,
+		   .infos = crops->infos, .index = index, .deadline_ns = deadline_ns);
 	int ret;
 
 	if (__atomic_exchange_n(&self->busy, true, __ATOMIC_ACQUIRE))
 		return raise_errno(EBUSY, "another thread is using the plan");
 	Py_BEGIN_ALLOW_THREADS
-	if (crops->crops)
-		ret = dlbuf_prepare_tensor_crops(self->plan, planes, n, crops->crops, crops->n,
-						 out, index, deadline_ns, crops->infos);
-	else
-		ret = dlbuf_prepare_tensors(self->plan, planes, n, out, index, deadline_ns);
+	ret = dlbuf_prepare_tensors(self->plan, planes, n, &opts, out);
 	Py_END_ALLOW_THREADS
 	__atomic_store_n(&self->busy, false, __ATOMIC_RELEASE);
 	return ret ? raise_dlbuf(ret) : 0;

@@ -103,7 +103,7 @@ static void *by_hand(GstSample *sample, const struct dlbuf_prepare_opts *opts,
 	values = malloc(sides[0] * sides[1] * sides[2] * opts->dtype.bits / 8);
 	REQUIRE(values);
 	DLManagedTensorVersioned out = TENSOR(values, opts->dtype, 3, sides, NULL);
-	CHECK_OK(dlbuf_prepare_tensors(plan, list, f.nplanes, &out, 0, 0));
+	CHECK_OK(dlbuf_prepare_tensors(plan, list, f.nplanes, NULL, &out));
 	gst_video_frame_unmap(&v);
 	dlbuf_prepare_destroy(plan);
 	return values;

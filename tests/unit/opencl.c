@@ -77,7 +77,7 @@ TEST(preparation)
 		CHECK_EQ(ret, rows[i].create);
 		fake->look = rows[i].failing ? NULL : lose_in_finish;
 		if (!ret)
-			CHECK_EQ(dlbuf_prepare_frame(plan, &frame, out, 0, 0), rows[i].run);
+			CHECK_EQ(dlbuf_prepare_frame(plan, &frame, NULL, out), rows[i].run);
 		CHECK_SAYS(rows[i].why);
 		fake->look = NULL;
 		heal();

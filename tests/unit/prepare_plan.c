@@ -25,6 +25,9 @@ static void ignore(DLManagedTensorVersioned *t)
 	(void)t;
 }
 
+/* Options of one call. */
+#define RUN_OPTS struct dlbuf_prepare_run_opts
+#define RUN(...) (&(RUN_OPTS){ .size = sizeof(RUN_OPTS), __VA_ARGS__ })
 #define OPTS(...) { .size = sizeof(struct dlbuf_prepare_opts), .width = 8, .height = 8, __VA_ARGS__ }
 
 TEST(options_that_are_refused)
@@ -235,6 +238,24 @@ TEST(crops_that_are_refused)
 		.dl_tensor = { .data = memory, .ndim = 4, .device = { kDLCPU, 0 },
 			.dtype = types[0], .shape = (int64_t[]){ 4, 3, 8, 8 } },
 	};
+	const struct dlbuf_crop *crops = rows[0].crops;
+	const struct dlbuf_prepare_run_opts no_size = { .index = 0 };
+	const struct {
+		const char *why;
+		size_t size;
+		const struct dlbuf_prepare_run_opts *opts;
+		DLManagedTensorVersioned *out;
+	} calls[] = {
+		{ "crops is NULL, and ncrops is 1", 0, RUN(.ncrops = 1), &out },
+		{ "ncrops is 0", 0, RUN(.crops = crops), &out },
+		{ "the tensor is NULL", 0, RUN(.crops = crops, .ncrops = 1), NULL },
+		{ "the tensor is NULL", 0, NULL, NULL },
+		{ "a size of 0", 0, RUN(.crops = crops, .ncrops = 1, .infos = infos), &out },
+		{ "a size of 0", 0, RUN(.infos = infos), &out },
+		/* The infos after the first would not be aligned. */
+		{ "a size of 13", 13, RUN(.crops = crops, .ncrops = 2, .infos = infos), &out },
+		{ "struct dlbuf_prepare_run_opts has a size of 0", 0, &no_size, &out },
+	};
 	struct dlbuf_prepare *plan = NULL;
 
 	memset(grey_pixels, 1, sizeof(grey_pixels));
@@ -245,23 +266,20 @@ TEST(crops_that_are_refused)
 		memset(memory, 0, sizeof(memory));
 		dlbuf_prepare_destroy(plan);
 		REQUIRE(!dlbuf_prepare_create(NULL, &grey_frame, &rows[i].o, &plan));
-		ret = dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[i].crops, 3, &out,
-						 rows[i].index, 0, infos);
+		ret = dlbuf_prepare_tensors(plan, grey_list, 1,
+					    RUN(.crops = rows[i].crops, .ncrops = 3, .infos = infos,
+						.index = rows[i].index), &out);
 		if (!CHECK(ret == (fine ? 0 : -EINVAL)) ||
 		    (ret && !CHECK(strstr(dlbuf_last_error(), rows[i].why) == dlbuf_last_error())))
 			ktap_note(NULL, 0, "row %zu, %s: %s", i, rows[i].why, dlbuf_last_error());
 		for (size_t k = 0; k < ARRAY_SIZE(memory); k++)
 			CHECK(!memory[k] == (!fine || k < 192));
 	}
-	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, NULL, 1, &out, 0, 0, NULL), -EINVAL);
-	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 0, &out, 0, 0, NULL), -EINVAL);
-	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 1, NULL, 0, 0, NULL), -EINVAL);
-	infos[0].size = 0;
-	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 1, &out, 0, 0, infos), -EINVAL);
-	/* The infos after the first would not be aligned. */
-	infos[0].size = 13;
-	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 2, &out, 0, 0, infos), -EINVAL);
-	CHECK_SAYS("a size of 13");
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		infos[0].size = calls[i].size;
+		CHECK_ERR(dlbuf_prepare_tensors(plan, grey_list, 1, calls[i].opts, calls[i].out), -EINVAL);
+		CHECK_SAYS(calls[i].why);
+	}
 	dlbuf_prepare_destroy(plan);
 }
 
@@ -304,7 +322,7 @@ TEST(strides_of_axes_of_one)
 	out.dl_tensor = (DLTensor){ .data = &value, .ndim = 4, .device = { kDLCPU, 0 }, .dtype = types[0],
 		.shape = ones, .strides = strides };
 	REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
-	CHECK(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, &out, 0, 0));
+	CHECK(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, NULL, &out));
 	CHECK(value == 7);
 	dlbuf_prepare_destroy(plan);
 	/* A pixel of two bytes is no axis of one. */
@@ -313,7 +331,7 @@ TEST(strides_of_axes_of_one)
 	from.dl_tensor.shape = (int64_t[]){ 1, 2 };
 	from.dl_tensor.strides = (int64_t[]){ 2, 2 };
 	REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
-	CHECK_ERR(dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from, &from }, 2, &out, 0, 0), -EOPNOTSUPP);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from, &from }, 2, NULL, &out), -EOPNOTSUPP);
 	CHECK_SAYS("plane 0 are not rows");
 	dlbuf_prepare_destroy(plan);
 }
@@ -413,7 +431,7 @@ TEST(frames_of_another_kind)
 	REQUIRE(!dlbuf_prepare_create(dev, &grey_frame, &o, &plan));
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		snprintf(want, sizeof(want), "the frame has another %s:", rows[i].what);
-		CHECK_ERR(dlbuf_prepare_frame(plan, &rows[i].f, &grey, 0, 0), -EINVAL);
+		CHECK_ERR(dlbuf_prepare_frame(plan, &rows[i].f, NULL, &grey), -EINVAL);
 		CHECK_SAYS(want);
 	}
 	dlbuf_prepare_destroy(plan);
@@ -457,7 +475,7 @@ static void *use(void *data)
 	uintptr_t done = 0;
 
 	for (int i = 0; i < 300 || !done; i++) {
-		int ret = dlbuf_prepare_tensors(data, grey_list, 1, &out, 0, 0);
+		int ret = dlbuf_prepare_tensors(data, grey_list, 1, NULL, &out);
 
 		CHECK(!ret || ret == -EBUSY);
 		done += !ret;
@@ -497,8 +515,8 @@ TEST(threads_of_a_plan)
 	divide(plan->threads);
 	/* During a call, and in two threads at once: with threads of its own, both would wait for ever. */
 	plan->busy = true;
-	CHECK_ERR(dlbuf_prepare_tensors(plan, grey_list, 1, &out, 0, 0), -EBUSY);
-	CHECK_ERR(dlbuf_prepare_frame(plan, &grey_frame, &out, 0, 0), -EBUSY);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, grey_list, 1, NULL, &out), -EBUSY);
+	CHECK_ERR(dlbuf_prepare_frame(plan, &grey_frame, NULL, &out), -EBUSY);
 	plan->busy = false;
 	REQUIRE(!pthread_create(&other, NULL, use, plan));
 	CHECK(use(plan));
@@ -506,8 +524,8 @@ TEST(threads_of_a_plan)
 	pid = fork();
 	if (!pid) {
 		divide(plan->threads);
-		status = dlbuf_prepare_tensors(plan, grey_list, 1, &out, 0, 0) ||
-			dlbuf_prepare_frame(plan, &grey_frame, &out, 0, 0) != -ESTALE;
+		status = dlbuf_prepare_tensors(plan, grey_list, 1, NULL, &out) ||
+			dlbuf_prepare_frame(plan, &grey_frame, NULL, &out) != -ESTALE;
 		dlbuf_prepare_destroy(plan);
 		_exit(status);
 	}
@@ -553,10 +571,12 @@ TEST(no_memory)
 	do {
 		REQUIRE(!dlbuf_prepare_create(NULL, &grey_frame, &o, &plan));
 		fault_at(++n);
-		ret = dlbuf_prepare_tensor_crops(plan, grey_list, 1, crops, 2, &out, 0, 0, NULL);
+		ret = dlbuf_prepare_tensors(plan, grey_list, 1,
+					    RUN(.crops = crops, .ncrops = 2), &out);
 		fault_at(0);
 		CHECK(!ret || ret == -ENOMEM);
-		CHECK(!dlbuf_prepare_tensor_crops(plan, grey_list, 1, crops, 2, &out, 0, 0, NULL));
+		CHECK(!dlbuf_prepare_tensors(plan, grey_list, 1,
+					     RUN(.crops = crops, .ncrops = 2), &out));
 		dlbuf_prepare_destroy(plan);
 	} while (ret == -ENOMEM);
 	CHECK_EQ(n, 8);
@@ -629,7 +649,7 @@ TEST(tensors_that_are_refused)
 		memcpy(strides, rows[i].strides, sizeof(strides));
 		memset(memory, 0, sizeof(memory));
 		pixels[0] = 1;
-		ret = dlbuf_prepare_tensors(plan, planes, 1, &t, rows[i].index, 0);
+		ret = dlbuf_prepare_tensors(plan, planes, 1, RUN(.index = rows[i].index), &t);
 		if (!CHECK(ret == rows[i].ret) ||
 		    (ret && !CHECK(strstr(dlbuf_last_error(), rows[i].why))))
 			ktap_note(NULL, 0, "row %zu, %s: %s", i, rows[i].why, dlbuf_last_error());
@@ -676,7 +696,7 @@ TEST(tensors_that_are_refused)
 		from.dl_tensor.strides = strides[1] ? strides : NULL;
 		from.dl_tensor.dtype = plane_rows[i].dtype;
 		from.dl_tensor.device.device_type = plane_rows[i].device;
-		int ret = dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0);
+		int ret = dlbuf_prepare_tensors(plan, planes, 1, NULL, &over);
 
 		if (!CHECK(ret == plane_rows[i].ret) ||
 		    (ret && !CHECK(strstr(dlbuf_last_error(), plane_rows[i].why))))
@@ -689,39 +709,39 @@ TEST(tensors_that_are_refused)
 	REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &bits));
 	picture[0] = 12;
 	picture[1] = 33;
-	CHECK(!dlbuf_prepare_tensors(bits, (DLManagedTensorVersioned *[]){ &from, &from }, 2, &over, 0, 0));
+	CHECK(!dlbuf_prepare_tensors(bits, (DLManagedTensorVersioned *[]){ &from, &from }, 2, NULL, &over));
 	picture[1] = 31;
-	CHECK_ERR(dlbuf_prepare_tensors(bits, (DLManagedTensorVersioned *[]){ &from, &from }, 2, &over, 0, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensors(bits, (DLManagedTensorVersioned *[]){ &from, &from }, 2, NULL, &over), -EINVAL);
 	dlbuf_prepare_destroy(bits);
 	picture[1] = 16;
 	from.dl_tensor = (DLTensor){ .data = (char *)(memory + 191) + 3, .ndim = 3, .shape = picture,
 		.device = { kDLCPU, 0 }, .dtype = { kDLUInt, 8, 1 } };
-	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EOPNOTSUPP);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, NULL, &over), -EOPNOTSUPP);
 	CHECK(strstr(dlbuf_last_error(), "overlaps"));
-	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 2, &over, 0, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 2, NULL, &over), -EINVAL);
 	from.dl_tensor.data = NULL;
-	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, NULL, &over), -EINVAL);
 	from.dl_tensor.data = pixels;
 	from.dl_tensor.shape = NULL;
-	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, NULL, &over), -EINVAL);
 	from.dl_tensor.shape = (int64_t[]){ 12, 16, 3 };
 	from.dl_tensor.strides = (int64_t[]){ INT64_MAX / 2, 3, 1 };
-	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EOVERFLOW);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, NULL, &over), -EOVERFLOW);
 	from.dl_tensor.strides = NULL;
 	over.dl_tensor.byte_offset = 2;
-	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EOPNOTSUPP);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, NULL, &over), -EOPNOTSUPP);
 	CHECK_SAYS("4 bytes, and the first begins 2 bytes behind");
 	over.dl_tensor.byte_offset = 0;
 	over.dl_tensor.data = NULL;
-	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, NULL, &over), -EINVAL);
 	over.dl_tensor.shape = NULL;
-	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EINVAL);
-	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, NULL, 0, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, NULL, &over), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, NULL, NULL), -EINVAL);
 	planes[0] = NULL;
-	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EINVAL);
-	CHECK_ERR(dlbuf_prepare_tensors(plan, NULL, 1, &over, 0, 0), -EINVAL);
-	CHECK_ERR(dlbuf_prepare_frame(plan, &f, &over, 0, 0), -EINVAL);
-	CHECK_ERR(dlbuf_prepare_frame(NULL, &f, &over, 0, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, NULL, &over), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, NULL, 1, NULL, &over), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_frame(plan, &f, NULL, &over), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_frame(NULL, &f, NULL, &over), -EINVAL);
 	dlbuf_prepare_destroy(plan);
 }
 
@@ -755,7 +775,7 @@ TEST(floats_without_a_value)
 		o.width = 5;
 		o.height = 3;
 		REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
-		REQUIRE(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, &to, 0, 0));
+		REQUIRE(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, NULL, &to));
 		for (int i = 0; i < 15; i++)
 			if (!CHECK(fabs((double)out[i / 5][i % 5] - (i == 7 ? value : .25)) < 1e-5))
 				ktap_note(NULL, 0, "filter %zu, sample 0x%x, pixel %d: %g", r % 6,
@@ -790,7 +810,7 @@ TEST(mosaic_of_large_samples)
 	for (size_t k = 0; k < ARRAY_SIZE(samples); k++) {
 		for (int i = 0; i < 4 * 24; i++)
 			pixels[i / 24][i % 24] = samples[k];
-		REQUIRE(!dlbuf_prepare_tensors(plan, planes, 1, &to, 0, 0));
+		REQUIRE(!dlbuf_prepare_tensors(plan, planes, 1, NULL, &to));
 		for (int i = 0; i < 3 * 4 * 24; i++)
 			CHECK(fabs((double)out[i / 96][i / 24 % 4][i % 24] - (k ? 1 : 0)) < 1e-5);
 	}
@@ -834,7 +854,7 @@ TEST(values_by_hand)
 		o.width = 256;
 		o.height = 1;
 		REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
-		REQUIRE(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, &to, 0, 0));
+		REQUIRE(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, NULL, &to));
 		for (int i = 0; i < 256 && !r; i++)
 			for (int c = 0; c < 3; c++)
 				CHECK_EQ(out[i][c], fmin(nearbyint(pixels[i][c] / 2.) + 1, 255));
@@ -879,8 +899,7 @@ TEST(places_of_the_tensor_map_to_the_frame)
 			o.channels = DLBUF_CHANNELS_GREY;
 			REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
 			REQUIRE(!dlbuf_prepare_get_info(plan, &info));
-			REQUIRE(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1,
-						       &t, 0, 0));
+			REQUIRE(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, NULL, &t));
 			for (int y = 0; y < 32; y++) {
 				for (int x = 0; x < 32; x++) {
 					double u, v;
@@ -937,7 +956,7 @@ static void prepare_grey(const uint8_t *pixels, int w, int h, int orientation,
 	REQUIRE_OK(dlbuf_prepare_get_info(plan, info));
 	t.dl_tensor.shape = (int64_t[]){ 1, info->height, info->width };
 	REQUIRE(info->width * info->height <= 32 * 32);
-	CHECK(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, &t, 0, 0));
+	CHECK(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, NULL, &t));
 	dlbuf_prepare_destroy(plan);
 }
 
