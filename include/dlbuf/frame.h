@@ -159,8 +159,8 @@ struct dlbuf_frame {
 	enum dlbuf_field field;
 
 	/*
-	 * Used only with DLBUF_ORDER_FENCE: a sync_file, or -1 or 0 if the work is
-	 * complete. If it ends with an error, before or after the import, each
+	 * Used only with DLBUF_ORDER_FENCE: a sync_file, or 0 or -1 if the work is
+	 * complete, see base.h. If it ends with an error, before or after the import, each
 	 * acquire reports it (-EIO), see DLBUF_ACQUIRE_DAMAGED.
 	 */
 	enum dlbuf_order order;
