@@ -449,7 +449,7 @@ TEST(prepare_refuses)
 		{ "width=8 height=8 std=1e-30", "std", LIBRARY },
 		{ "width=-1 height=8", "4294967295x8 pixels, 32768 a side", LIBRARY },
 		{ "width=8 height=8 crop=-1,0,4,4", "the x of crop is -1", LIBRARY },
-		{ "width=8 height=8 pad-colour=300", "pad-colour is 300", LIBRARY },
+		{ "width=8 height=8 pad-colour=300", "the colour of pad is 300", LIBRARY },
 		{ "width=8 height=8 fit=crop crop-pct=2", "crop-pct is 2", LIBRARY },
 		{ "rule=pixels", "rule pixels needs min-pixels or max-pixels", LIBRARY },
 		{ "rule=scaled", "needs scaled-width and scaled-height", LIBRARY },
