@@ -231,7 +231,18 @@ DLBUF_API void dlbuf_lease_drop(struct dlbuf_lease *lease);
 
 /*
  * For a release callback of a frame or a lease: reports how the work ended that the lease
- * waited for. 0: dlbuf has seen no error. Otherwise the first error, a negative errno, of
+ * waited for. So the producer of a pipeline learns that its consumers have used damaged
+ * pixels, or lost their results:
+ *
+ *	static void give_back(void *data)
+ *	{
+ *		struct buffer *buffer = data;
+ *
+ *		buffer->failed = dlbuf_lease_result() < 0;
+ *		queue_again(buffer);
+ *	}
+ *
+ * 0: dlbuf has seen no error. Otherwise the first error, a negative errno, of
  *   - the frame's own fence
  *   - a fence that an access waited for, unless the access had DLBUF_ACQUIRE_DAMAGED or
  *     began with dlbuf_acquire_fence()
