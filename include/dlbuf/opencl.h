@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * OpenCL: buffers, images and addresses of tensors, devices around your own context.
+ * OpenCL: the cl_mem of a tensor, devices around your own context.
  *
  * The data of a kDLOpenCL tensor is always a cl_mem: the whole dma-buf as one buffer.
  * byte_offset is where the tensor begins in it. The data is never an SVM address. A
