@@ -515,7 +515,8 @@ TEST(each_call_fails)
 
 	begin(3);
 	for (int status = 1; status < (int)ARRAY_SIZE(statuses); status++) {
-		for (n = 1; n <= 8; n++) {
+		/* The last call, vpiStreamSync(), reports failed work only. */
+		for (n = 1; n <= (statuses[status].err == -EIO ? 8 : 7); n++) {
 			stub.calls = fired = 0;
 			stub.fail_at = n;
 			stub.status = status;
