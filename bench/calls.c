@@ -48,19 +48,13 @@ static void by_call(void (*fn)(struct calls *c), struct calls *c, const char *wh
 
 static void call_tensors(struct calls *c)
 {
-	if (dlbuf_prepare_tensors(c->plan, c->planes, 2, &c->out, 0, 0))
+	if (dlbuf_prepare_tensors(c->plan, c->planes, 2, NULL, &c->out))
 		errx(1, "%s", dlbuf_last_error());
 }
 
 static void call_frame(struct calls *c)
 {
-	if (dlbuf_prepare_frame(c->plan, &c->frame, &c->out, 0, 0))
-		errx(1, "%s", dlbuf_last_error());
-}
-
-static void call_once(struct calls *c)
-{
-	if (dlbuf_prepare_once(c->dev, &c->frame, &c->opts, &c->out, 0, 0, NULL))
+	if (dlbuf_prepare_frame(c->plan, &c->frame, NULL, &c->out))
 		errx(1, "%s", dlbuf_last_error());
 }
 
@@ -93,7 +87,6 @@ int main(int argc, char **argv)
 		errx(1, "%s", dlbuf_last_error());
 	by_call(call_tensors, &c, "floor", "dlbuf_prepare_tensors(), imported before");
 	by_call(call_frame, &c, "dlbuf", "dlbuf_prepare_frame()");
-	by_call(call_once, &c, "dlbuf", "dlbuf_prepare_once(), of a kind before");
 	while (n--)
 		c.planes[n]->deleter(c.planes[n]);
 	dlbuf_prepare_destroy(c.plan);

@@ -48,10 +48,10 @@ int main(int argc, char **argv)
 	DLBUF_INFO(dlbuf_frame, frame);
 	struct dlbuf_prepare_info infos[MOST] = { { .size = sizeof(infos[0]) } };
 	struct dlbuf_crop tiles[MOST];
+	DLBUF_OPTS(dlbuf_prepare_run_opts, run, .crops = tiles, .infos = infos);
 	struct dlbuf_prepare *plan = NULL;
 	int64_t batch_shape[] = { MOST, 3, SIDE, SIDE };
 	double x, y;
-	uint32_t n;
 	struct dlbuf_camera *cam;
 	struct dlbuf_device *cpu;
 
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
 		/* A plan is for frames of one kind: those of a camera. */
 		if ((!plan && dlbuf_prepare_create(cpu, &frame, &opts, &plan)) ||
 		    dlbuf_prepare_get_info(plan, &info) ||
-		    dlbuf_prepare_frame(plan, &frame, &tensor, 0, 0))
+		    dlbuf_prepare_frame(plan, &frame, NULL, &tensor))
 			errx(1, "%s", dlbuf_last_error());
 		printf("frame %" PRIu64 ": %ux%u pixels at %d,%d; means %.3f %.3f %.3f\n",
 		       frame.sequence, info.scaled_width, info.scaled_height, info.left,
@@ -77,10 +77,10 @@ int main(int argc, char **argv)
 	if (dlbuf_camera_frame(cam, 0, &frame) ||
 	    dlbuf_prepare_tiles(plan, (frame.width + 1) / 2 + frame.width / 20,
 				(frame.height + 1) / 2 + frame.height / 20, frame.width / 10,
-				frame.height / 10, tiles, MOST, &n) ||
-	    dlbuf_prepare_crops(plan, &frame, tiles, n, &tensor, 0, 0, infos))
+				frame.height / 10, tiles, MOST, &run.ncrops) ||
+	    dlbuf_prepare_frame(plan, &frame, &run, &tensor))
 		errx(1, "%s", dlbuf_last_error());
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < run.ncrops; i++) {
 		dlbuf_prepare_map(&infos[i], SIDE / 2., SIDE / 2., &x, &y);
 		printf("tile %u: %gx%g pixels at %g,%g; its centre is %.1f,%.1f; mean %.3f\n", i,
 		       tiles[i].width, tiles[i].height, tiles[i].x, tiles[i].y, x, y,

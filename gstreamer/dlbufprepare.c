@@ -86,33 +86,6 @@ typedef struct prepare DlbufPrepare;
 static GType element_get_type(void);
 G_DEFINE_TYPE(DlbufPrepare, element, GST_TYPE_BASE_TRANSFORM)
 
-/* The library's error text, with the names of the properties. */
-static gchar *sentence(void)
-{
-	static const char *const names[][2] = {
-		{ "rule EXACT", "rule exact" }, { "rule SHORTEST", "rule shortest" },
-		{ "rule LONGEST", "rule longest" }, { "rule BOTH", "rule both" },
-		{ "rule PIXELS", "rule pixels" }, { "rule SCALED", "rule scaled" },
-		{ "crop_x", "the x of crop" }, { "crop_y", "the y of crop" },
-		{ "crop_width", "the width of crop" }, { "crop_height", "the height of crop" },
-		{ "crop_pct", "crop-pct" }, { "min_pixels", "min-pixels" },
-		{ "max_pixels", "max-pixels" }, { "scaled_width", "scaled-width" },
-		{ "scaled_height", "scaled-height" }, { "pad is", "pad-colour is" },
-		{ "quant_scale", "quant-scale" }, { "zero_point", "zero-point" },
-	};
-	GString *said = g_string_new(dlbuf_last_error());
-
-	for (guint i = 0; i < G_N_ELEMENTS(names); i++)
-		g_string_replace(said, names[i][0], names[i][1], 0);
-	return g_string_free(said, FALSE);
-}
-
-#define FAIL(self, domain, code) do {						\
-	gchar *said_ = sentence();						\
-	GST_ELEMENT_ERROR(self, domain, code, ("%s", said_), (NULL));		\
-	g_free(said_);								\
-} while (0)
-
 /* ---------------------------------------------------------------- properties */
 
 static const GEnumValue rules[] = {
@@ -234,6 +207,26 @@ static const struct property {
 	{ "tensor-id", "id of the tensor in GstTensorMeta (GStreamer 1.26): the model's name of "
 	  "its input", STRING, AT(tensor_id) },
 };
+
+/* The library's error text: its options have '_' where the properties have '-'. */
+static gchar *sentence(void)
+{
+	GString *said = g_string_new(dlbuf_last_error());
+
+	for (guint i = 0; i < G_N_ELEMENTS(properties); i++) {
+		gchar *option = g_strdelimit(g_strdup(properties[i].name), "-", '_');
+
+		g_string_replace(said, option, properties[i].name, 0);
+		g_free(option);
+	}
+	return g_string_free(said, FALSE);
+}
+
+#define FAIL(self, domain, code) do {						\
+	gchar *said_ = sentence();						\
+	GST_ELEMENT_ERROR(self, domain, code, ("%s", said_), (NULL));		\
+	g_free(said_);								\
+} while (0)
 
 /* "1,2,3"; one number is used for all, except in a crop. NULL: all 0. */
 static gboolean parse(const char *text, double *numbers, guint n)
@@ -786,9 +779,10 @@ static DLManagedTensorVersioned wrap(void *data, DLDataType dtype, int ndim, int
 
 static int prepare_frame(DlbufPrepare *self, GstBuffer *in, DLManagedTensorVersioned *out)
 {
+	DLBUF_OPTS(dlbuf_prepare_run_opts, opts);
 	struct dlbuf_frame frame;
 	struct timespec now;
-	uint64_t deadline = 0;
+	uint64_t deadline;
 	int ret = dlbuf_gstreamer_frame(in, &self->format, &frame);
 
 	if (ret)
@@ -796,12 +790,12 @@ static int prepare_frame(DlbufPrepare *self, GstBuffer *in, DLManagedTensorVersi
 	if (self->used.timeout) {
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		deadline = (uint64_t)now.tv_sec * GST_SECOND + (uint64_t)now.tv_nsec;
-		deadline = self->used.timeout > UINT64_MAX - deadline ? 0 :
+		opts.deadline_ns = self->used.timeout > UINT64_MAX - deadline ? 0 :
 			deadline + self->used.timeout;
 	}
 	ret = keep_plan(self, &frame);
 	if (!ret)
-		ret = dlbuf_prepare_frame(self->plan, &frame, out, 0, deadline);
+		ret = dlbuf_prepare_frame(self->plan, &frame, &opts, out);
 	if (ret)
 		dlbuf_frame_drop(&frame);
 	return ret;
@@ -891,7 +885,7 @@ static int prepare_planes(DlbufPrepare *self, GstBuffer *in, DLManagedTensorVers
 		n += !ret;
 	}
 	if (!ret)
-		ret = dlbuf_prepare_tensors(self->plan, list, n, out, 0, 0);
+		ret = dlbuf_prepare_tensors(self->plan, list, n, NULL, out);
 	while (n--)
 		gst_buffer_unmap(in, &maps[n]);
 	return ret;

@@ -135,6 +135,7 @@ class BuildExt(build_ext):
             return shlex.split(out.stdout)
 
         ext.define_macros.append(("DLBUF_SYSTEM", "1"))
+        ext.include_dirs.append(os.path.join(ROOT, "lib"))
         ext.extra_compile_args += flags("--cflags")
         ext.extra_link_args += flags("--libs")
 

@@ -224,11 +224,9 @@ static void destroy(struct work *w)
 static bool by_dlbuf(struct work *w)
 {
 	int n = kinds[w->format].nplanes;
-	int status = w->crops ? dlbuf_prepare_tensor_crops(plan, plane_of, n, crops, w->images,
-							   &image, 0, 0, NULL) :
-				dlbuf_prepare_tensors(plan, plane_of, n, &image, 0, 0);
+	DLBUF_OPTS(dlbuf_prepare_run_opts, opts, .crops = crops, .ncrops = w->images);
 
-	if (status)
+	if (dlbuf_prepare_tensors(plan, plane_of, n, w->crops ? &opts : NULL, &image))
 		errx(1, "%s: %s", w->name, dlbuf_last_error());
 	return true;
 }

@@ -60,9 +60,11 @@
  * Cancellation. No function is a cancellation point, even if it waits: use a
  * deadline.
  *
- * Fences. -1 means no fence. In a struct that the caller fills in, 0 also means
- * none, so that zeroed members are the defaults: duplicate a sync_file whose fd
- * is 0.
+ * Fences. A fence is the fd of a sync_file. As an argument or a result of a function,
+ * -1 is a fence that has signalled, and 0 is an fd like any other. A member `fence` of
+ * a struct that the caller fills in (dlbuf_acquire_opts, dlbuf_frame) means none with
+ * -1 and with 0, so that zeroed members are the defaults: duplicate a sync_file whose
+ * fd is 0.
  *
  * Fork. A child of fork() cannot use objects of its parent. Calls with the
  * parent's devices, tensors and cameras return -ESTALE, closing or deleting them

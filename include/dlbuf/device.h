@@ -147,8 +147,17 @@ DLBUF_API int dlbuf_device_each(dlbuf_device_fn fn, void *data);
 DLBUF_API void dlbuf_device_trim(struct dlbuf_device *dev, uint32_t max_idle);
 
 /*
- * Removes a dma-buf from the device's cache of imports. Call it when a producer
- * withdraws the buffer: VIDIOC_REQBUFS(0), remove_buffer of PipeWire. Existing
+ * Removes a dma-buf from the device's cache of imports, which keeps its memory
+ * alive. Call it when a producer withdraws the buffer: VIDIOC_REQBUFS(0),
+ * remove_buffer of PipeWire.
+ *
+ *	static void remove_buffer(struct dlbuf_device *gpu, int fd)
+ *	{
+ *		dlbuf_device_forget(gpu, fd);
+ *		close(fd);
+ *	}
+ *
+ * Existing
  * tensors stay valid, and the import is freed with the last of them, unless
  * dlbuf_import() is called for the dma-buf again. A dma-buf that is not in the
  * cache is no error.

@@ -35,8 +35,9 @@
  *   camera.h    opens a V4L2 camera; the lease of each frame gives the frame's
  *               buffer back to the camera
  *   prepare.h   makes a model's input of a frame: crop, scale, colours, normalisation
- *   alloc.h     allocates dma-bufs: memfd pages, a dma-heap, memory of a device
- *   udmabuf.h   allocates dma-bufs of memfd pages
+ *   alloc.h     allocates dma-bufs, also for tests: memfd pages, a dma-heap, memory of a
+ *               device
+ *   udmabuf.h   for programs that need the memfd behind a udmabuf
  *   pool.h      allocates buffers that a camera captures into
  *   export.h    makes a dma-buf of memory that CUDA, HIP or Level Zero allocated
  *   socket.h    sends tensors and frames to another process
@@ -44,7 +45,7 @@
  *   hexagon.h   Hexagon DSPs: FastRPC's map of a tensor, your own fastrpc fd
  *   hip.h       HIP: streams, paths
  *   levelzero.h Level Zero: streams, paths, your own ze_context_handle_t
- *   opencl.h    OpenCL: buffers, images, your own cl_context
+ *   opencl.h    OpenCL: the cl_mem of a tensor, your own cl_context
  *   vpi.h       Verilog simulators: a test bench reads and writes tensors
  *
  * This file does not include these, because they need headers of other projects:

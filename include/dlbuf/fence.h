@@ -3,7 +3,7 @@
  * Fences: sync_file fds, and the fences of a dma-buf as sync_files.
  *
  * A fence is an int: the fd of a sync_file, or -1 for a fence that has already
- * signalled. Every other negative number is -EBADF. On a device with
+ * signalled. Every other negative number is -EBADF, and 0 is an fd. On a device with
  * DLBUF_SYNC_EVENT, dlbuf_release() returns an eventfd instead of a sync_file.
  * dlbuf_fence_wait(), _status() and _notify() accept an eventfd; the other
  * functions and the kernel do not.

@@ -159,8 +159,8 @@ struct dlbuf_frame {
 	enum dlbuf_field field;
 
 	/*
-	 * Used only with DLBUF_ORDER_FENCE: a sync_file, or -1 or 0 if the work is
-	 * complete. If it ends with an error, before or after the import, each
+	 * Used only with DLBUF_ORDER_FENCE: a sync_file, or 0 or -1 if the work is
+	 * complete, see base.h. If it ends with an error, before or after the import, each
 	 * acquire reports it (-EIO), see DLBUF_ACQUIRE_DAMAGED.
 	 */
 	enum dlbuf_order order;
@@ -231,7 +231,18 @@ DLBUF_API void dlbuf_lease_drop(struct dlbuf_lease *lease);
 
 /*
  * For a release callback of a frame or a lease: reports how the work ended that the lease
- * waited for. 0: dlbuf has seen no error. Otherwise the first error, a negative errno, of
+ * waited for. So the producer of a pipeline learns that its consumers have used damaged
+ * pixels, or lost their results:
+ *
+ *	static void give_back(void *data)
+ *	{
+ *		struct buffer *buffer = data;
+ *
+ *		buffer->failed = dlbuf_lease_result() < 0;
+ *		queue_again(buffer);
+ *	}
+ *
+ * 0: dlbuf has seen no error. Otherwise the first error, a negative errno, of
  *   - the frame's own fence
  *   - a fence that an access waited for, unless the access had DLBUF_ACQUIRE_DAMAGED or
  *     began with dlbuf_acquire_fence()

@@ -35,7 +35,15 @@ extern "C" {
 
 /*
  * Computes the range of bytes [first, end) that the layout uses, relative to the
- * start of the buffer. Without elements, first == end == byte_offset.
+ * start of the buffer. Without elements, first == end == byte_offset. `end` is the
+ * room that the layout needs:
+ *
+ *	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = "udmabuf");
+ *	uint64_t first, end;
+ *
+ *	if (dlbuf_layout_extent(&layout, &first, &end) ||
+ *	    dlbuf_alloc_fd(end, &opts, &fd))
+ *		errx(1, "%s", dlbuf_last_error());
  *
  * layout is borrowed. Pure.
  * -EINVAL      NULL, data not NULL, ndim outside 0..64, shape NULL or negative,
@@ -48,13 +56,6 @@ extern "C" {
  */
 DLBUF_API int dlbuf_layout_extent(const DLTensor *layout,
 				  uint64_t *first, uint64_t *end);
-
-/*
- * Checks that a buffer of `bytes` bytes contains the layout. Errors as for
- * dlbuf_layout_extent(), and
- * -ERANGE      the layout ends after the buffer
- */
-DLBUF_API int dlbuf_layout_check(const DLTensor *layout, uint64_t bytes);
 
 #ifdef __cplusplus
 }

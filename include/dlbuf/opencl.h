@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * OpenCL: buffers, images and addresses of tensors, devices around your own context.
+ * OpenCL: the cl_mem of a tensor, devices around your own context.
  *
  * The data of a kDLOpenCL tensor is always a cl_mem: the whole dma-buf as one buffer.
- * byte_offset is where the tensor begins in it. The data is never an SVM address; if
- * the device has one, dlbuf_opencl_get_buffer() reports it. A tensor without elements
- * has data == NULL, as DLPack requires. Pass the cl_mem to kernels and commands
+ * byte_offset is where the tensor begins in it. The data is never an SVM address. A
+ * tensor without elements has data == NULL, as DLPack requires. Pass the cl_mem to kernels and commands
  * between dlbuf_acquire() and dlbuf_release().
  *
  * A stream is a cl_command_queue of the device's context, in order or out of order.
@@ -93,25 +92,6 @@ DLBUF_API int dlbuf_device_wrap_opencl(const struct dlbuf_opencl_device *cl,
  */
 DLBUF_API int dlbuf_opencl_get_device(struct dlbuf_device *dev,
 				      struct dlbuf_opencl_device *cl);
-
-struct dlbuf_opencl_buffer {
-	size_t size;		/* of this struct, set by the caller */
-	void *buffer;		/* cl_mem of the whole dma-buf, peeked */
-	uint64_t offset;	/* of the tensor in it, bytes */
-	/*
-	 * Address of the tensor for clSetKernelArgSVMPointer(), if the device uses any
-	 * address of the host (CL_DEVICE_SVM_FINE_GRAIN_SYSTEM) and the path is
-	 * `host`; otherwise NULL. Valid as long as the tensor.
-	 */
-	void *svm;
-};
-
-/*
- * Describes the memory of a tensor of dlbuf on an OpenCL device.
- * -EINVAL: not such a tensor, or size not set.
- */
-DLBUF_API int dlbuf_opencl_get_buffer(const DLManagedTensorVersioned *tensor,
-				      struct dlbuf_opencl_buffer *buffer);
 
 #ifdef __cplusplus
 }

@@ -22,7 +22,7 @@
  *		errx(1, "%s", dlbuf_last_error());
  *	while (!dlbuf_camera_frame(cam, 0, &frame)) {
  *		if ((!plan && dlbuf_prepare_create(cpu, &frame, &opts, &plan)) ||
- *		    dlbuf_prepare_frame(plan, &frame, &input, 0, 0)) {
+ *		    dlbuf_prepare_frame(plan, &frame, NULL, &input)) {
  *			dlbuf_frame_drop(&frame); // the lease is still yours
  *			break;
  *		}
@@ -206,10 +206,9 @@ struct dlbuf_prepare;
  * not used. So dlbuf_prepare_frame() may still refuse a frame that cannot be imported: one with
  * an unknown modifier, or of an unpacked mosaic whose crop begins at an odd pixel.
  *
- * dev may be NULL, for dlbuf_prepare_tensors() and dlbuf_prepare_tensor_crops() on the CPU
- * alone. frame and opts are borrowed. *plan is new and keeps dev open: destroy the plan
- * before the handles of a wrapped device. One thread at a time can use a plan: a call of
- * another thread returns -EBUSY.
+ * dev may be NULL, for dlbuf_prepare_tensors() on the CPU alone. frame and opts are borrowed.
+ * *plan is new and keeps dev open: destroy the plan before the handles of a wrapped device. One
+ * thread at a time can use a plan: a call of another thread returns -EBUSY.
  *
  * Does not wait for frames or other work. On devices other than the CPU the call copies
  * the tables to the device. The first plan of a device also compiles its kernel, which can
@@ -254,13 +253,44 @@ DLBUF_API int dlbuf_prepare_get_info(const struct dlbuf_prepare *plan,
 				     struct dlbuf_prepare_info *info);
 
 /*
- * Prepares a frame into image `index` of a tensor of the shape [N, C, H, W] or
- * [N, H, W, C], or [C, H, W] or [H, W, C] with index 0. C is 3, or 1 for a grey tensor.
+ * A part of the visible picture as it is stored, as in struct dlbuf_prepare_opts. All 0: the
+ * whole picture.
+ */
+struct dlbuf_crop {
+	double x, y, width, height;
+};
+
+/* Options of one call. The arrays are borrowed. */
+struct dlbuf_prepare_run_opts {
+	size_t size;
+	/*
+	 * Several parts of the picture: image index + i of the tensor is crop i, prepared with
+	 * the plan's other options. NULL with ncrops 0: one image, of the plan's crop. Use crops
+	 * for a second model that looks at each detection of a first one, and for tiles.
+	 */
+	const struct dlbuf_crop *crops;
+	/*
+	 * NULL, or room for an info for each crop, or for one without crops. Set infos[0].size:
+	 * it is the size of each info, and the call sets the other sizes. After a failure infos
+	 * are undefined.
+	 */
+	struct dlbuf_prepare_info *infos;
+	/* The first image that the call writes. */
+	int64_t index;
+	/* CLOCK_MONOTONIC nanoseconds, 0: none. How long the call waits for earlier work. */
+	uint64_t deadline_ns;
+	uint32_t ncrops;
+};
+
+/*
+ * Prepares a frame into one image, or several, of a tensor of the shape [N, C, H, W] or
+ * [N, H, W, C], or [C, H, W] or [H, W, C] with index 0. C is 3, or 1 for a grey tensor. opts may
+ * be NULL: image 0, the plan's crop, no deadline.
  *
  * On the CPU, out may be a tensor of any library; its strides may be NULL, as in DLPack
- * before 1.2. The call waits for the frame's producers, until deadline_ns (CLOCK_MONOTONIC,
- * 0: none), and out is complete when it returns. If out is a tensor of dlbuf that the caller
- * has not acquired, the call acquires and releases it.
+ * before 1.2. The call waits for the frame's producers, until the deadline, and out is complete
+ * when it returns. If out is a tensor of dlbuf that the caller has not acquired, the call
+ * acquires and releases it.
  *
  * On other devices, out is a tensor of dlbuf on the plan's device, which the caller has not
  * acquired. A device that acquires and releases by DLBUF_SYNC_FENCE waits for the producers
@@ -268,18 +298,25 @@ DLBUF_API int dlbuf_prepare_get_info(const struct dlbuf_prepare *plan,
  * the work is added to the dma-bufs of the frame and of out, so that each acquire of out, on
  * any device, waits for it. If the work waits for a fence that ends with an error, the next
  * acquire of out reports it. On devices with DLBUF_SYNC_EVENT or DLBUF_SYNC_BLOCKS the call
- * waits for the work, as on the CPU; deadline_ns limits the wait for earlier work only.
+ * waits for the work, as on the CPU; the deadline limits the wait for earlier work only.
  *
- * The lease of the frame fires when its pixels have been read. out is borrowed. The width, or
- * a crop, of a packed 4:2:2 frame may end within a group of pixels, although
- * dlbuf_import_frame() refuses that: the frame's rows have whole groups, and no pixel beyond
- * the picture is used.
+ * The call imports the frame once and waits for it once. It checks all crops before it writes
+ * an image, but an image can be written before -ENOMEM. On devices other than the CPU up to 64
+ * crops, within 1 GiB of the tensor, are one piece of work. The call computes and loads the
+ * tables of that work; after a failure it waits for the work that it has submitted.
  *
- * frame's fds are borrowed. On failure the lease does not fire.
+ * The lease of the frame fires once, when its pixels have been read. The width, or a crop, of a
+ * packed 4:2:2 frame may end within a group of pixels, although dlbuf_import_frame() refuses
+ * that: the frame's rows have whole groups, and no pixel beyond the picture is used.
+ *
+ * frame's fds, opts and out are borrowed. On failure the lease does not fire.
  * -EINVAL      the plan has no device; the frame differs from the plan's in size, crop,
  *              format or the like; the tensor has another shape; there is no image of that
- *              index; on devices other than the CPU, the fields of out reach beyond the
- *              tensor
+ *              index, or fewer than index + ncrops images; crops is NULL and ncrops is not 0,
+ *              or the other way round; a crop outside the picture; a crop whose result has
+ *              another size than the tensor's images (a rule without width and height); an
+ *              infos[0].size that leaves the next info unaligned; on devices other than the
+ *              CPU, the fields of out reach beyond the tensor
  * -EOPNOTSUPP  another dtype or device than the plan's; strides that overlap, or that exceed
  *              2^31 values; values that are not aligned to their size; a tensor that
  *              overlaps a plane, in addresses, or on other devices in bytes of the dma-buf;
@@ -291,14 +328,13 @@ DLBUF_API int dlbuf_prepare_get_info(const struct dlbuf_prepare *plan,
  * and the errors of dlbuf_import_frame() and dlbuf_acquire().
  */
 DLBUF_API int dlbuf_prepare_frame(struct dlbuf_prepare *plan, const struct dlbuf_frame *frame,
-				  DLManagedTensorVersioned *out, int64_t index,
-				  uint64_t deadline_ns);
+				  const struct dlbuf_prepare_run_opts *opts,
+				  DLManagedTensorVersioned *out);
 
 /*
- * Prepares planes that you have as tensors, n of them, into image `index` of out: the tensors
- * of an imported frame, or on the CPU of any library with DLPack, such as a decoder's planes
- * in plain memory. The plan has the frame's size, format, colour and orientation. The planes
- * show its visible picture.
+ * Prepares planes that you have as tensors, n of them: the tensors of an imported frame, or on
+ * the CPU of any library with DLPack, such as a decoder's planes in plain memory. The plan has
+ * the frame's size, format, colour and orientation. The planes show its visible picture.
  *
  * They have the shapes of the format's view PLANES. Without that view they have those of WORDS
  * (RGB565 is [H, W] of uint16), and without both those of ROWS: [H, bytes] of uint8. Samples
@@ -307,10 +343,9 @@ DLBUF_API int dlbuf_prepare_frame(struct dlbuf_prepare *plan, const struct dlbuf
  * crop. The tensors are on the plan's device. On devices other than the CPU they must be
  * tensors of dlbuf that the caller has not acquired. Their leases wait for the work.
  *
- * planes and out are borrowed. The call acquires tensors of dlbuf for reading and releases
+ * planes, opts and out are borrowed. The call acquires tensors of dlbuf for reading and releases
  * them, if the caller has not acquired them. For tensors of other libraries the caller must
- * know that the pixels are complete. out, index, deadline_ns and waiting are as in
- * dlbuf_prepare_frame().
+ * know that the pixels are complete. opts, out and waiting are as in dlbuf_prepare_frame().
  * -EINVAL      not one tensor for each plane of the format; a tensor of another shape
  * -EOPNOTSUPP  another dtype; strides that do not describe rows; values that are not aligned
  *              to their size; a tensor of another device
@@ -319,74 +354,13 @@ DLBUF_API int dlbuf_prepare_frame(struct dlbuf_prepare *plan, const struct dlbuf
  */
 DLBUF_API int dlbuf_prepare_tensors(struct dlbuf_prepare *plan,
 				    DLManagedTensorVersioned *const planes[], uint32_t n,
-				    DLManagedTensorVersioned *out, int64_t index,
-				    uint64_t deadline_ns);
-
-/*
- * Prepares a frame as dlbuf_prepare_frame(), without a plan of yours. The device makes a plan
- * for the frame and opts. It keeps the last four such plans, with their threads, until it is
- * closed. Calls at the same time use a plan each. Plans of your own are cheaper for programs
- * with more kinds of frames and options, with more threads, or with other crops in each frame.
- * *info is filled in as by dlbuf_prepare_get_info(); NULL: it is not. frame, opts and out are
- * borrowed; the lease fires as in dlbuf_prepare_frame().
- * -EINVAL      dev or frame is NULL
- * -EOPNOTSUPP  as for dlbuf_prepare_create()
- * and the errors of dlbuf_prepare_create() and dlbuf_prepare_frame().
- */
-DLBUF_API int dlbuf_prepare_once(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
-				 const struct dlbuf_prepare_opts *opts,
-				 DLManagedTensorVersioned *out, int64_t index,
-				 uint64_t deadline_ns, struct dlbuf_prepare_info *info);
-
-/*
- * A part of the visible picture as it is stored, as in struct dlbuf_prepare_opts. All 0: the
- * whole picture.
- */
-struct dlbuf_crop {
-	double x, y, width, height;
-};
-
-/*
- * Prepares several parts of a frame: image index + i of the tensor is crop i, prepared with
- * the plan's other options. Use it for a second model that looks at each detection of a first
- * one, and for tiles. The call imports the frame once and waits for it once. It checks all
- * crops before it writes an image, but an image can be written before -ENOMEM. On devices
- * other than the CPU up to 64 crops, within 1 GiB of the tensor, are one piece of work. The
- * call computes and loads the tables of that work; after a failure it waits for the work that
- * it has submitted.
- *
- * infos may be NULL, or has room for n. Set infos[0].size: it is the size of each info,
- * and the call sets the other sizes. After a failure infos are undefined. crops, infos,
- * frame's fds and out are borrowed; the lease fires once, and not on failure. Blocks as
- * dlbuf_prepare_frame().
- * -EINVAL  no crops; a crop outside the picture; a crop whose result has another size than
- *          the tensor's images (a rule without width and height); fewer than index + n
- *          images; an infos[0].size that leaves the next info unaligned
- * and the errors of dlbuf_prepare_frame().
- */
-DLBUF_API int dlbuf_prepare_crops(struct dlbuf_prepare *plan, const struct dlbuf_frame *frame,
-				  const struct dlbuf_crop crops[], uint32_t n,
-				  DLManagedTensorVersioned *out, int64_t index,
-				  uint64_t deadline_ns, struct dlbuf_prepare_info infos[]);
-
-/*
- * Prepares several parts of a picture whose planes you have as tensors: nplanes of them, as in
- * dlbuf_prepare_tensors(). crops, n, out, index, infos and waiting are as in
- * dlbuf_prepare_crops(). All arguments are borrowed.
- * -EINVAL  as for dlbuf_prepare_crops() and dlbuf_prepare_tensors()
- * and the errors of dlbuf_prepare_tensors().
- */
-DLBUF_API int dlbuf_prepare_tensor_crops(struct dlbuf_prepare *plan,
-					 DLManagedTensorVersioned *const planes[],
-					 uint32_t nplanes, const struct dlbuf_crop crops[],
-					 uint32_t n, DLManagedTensorVersioned *out,
-					 int64_t index, uint64_t deadline_ns,
-					 struct dlbuf_prepare_info infos[]);
+				    const struct dlbuf_prepare_run_opts *opts,
+				    DLManagedTensorVersioned *out);
 
 /*
  * Finds tiles of width x height pixels (0: as many as the tensor has) that cover the plan's
- * visible picture, row by row: for dlbuf_prepare_crops(), where small things must be seen.
- * Neighbours share overlap_x columns or overlap_y rows. The last two tiles of a row or
+ * visible picture, row by row: for dlbuf_prepare_run_opts.crops, where small things must be
+ * seen. Neighbours share overlap_x columns or overlap_y rows. The last two tiles of a row or
  * column share more, because the last tile ends with the picture. Along an axis where the
  * picture is smaller than a tile, there is one tile of the picture's size.
  *

@@ -67,9 +67,8 @@ struct dlbuf_acquire_opts {
 	uint64_t deadline_ns;
 	/*
 	 * A sync_file to wait for, in addition to the fences of the dma-buf;
-	 * borrowed. 0 and -1 mean none, so zeroed options have no fence. If the
-	 * number of your sync_file is 0, duplicate it first. The call checks that
-	 * it is a sync_file. The eventfd of a release (DLBUF_SYNC_EVENT) is not a
+	 * borrowed. 0 and -1 mean none, see base.h. The call checks that it is a
+	 * sync_file. The eventfd of a release (DLBUF_SYNC_EVENT) is not a
 	 * sync_file, and is not needed: an acquire waits for such work of this
 	 * process.
 	 */

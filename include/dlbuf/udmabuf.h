@@ -4,7 +4,8 @@
  * use the dma-buf. Devices that only register host memory use the mapping of the
  * memfd, which can be pinned. The mapping of the dma-buf cannot be pinned: CUDA,
  * HIP, io_uring and O_DIRECT refuse it. Both mappings show the same pages, so
- * dlbuf keeps the memfd beside the dma-buf.
+ * dlbuf keeps the memfd beside the dma-buf. To allocate a dma-buf without its memfd,
+ * use dlbuf_alloc_fd() with the exporter "udmabuf".
  *
  * Specification: linux/udmabuf.h, memfd_create(2).
  */

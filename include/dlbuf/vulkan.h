@@ -168,6 +168,16 @@ struct dlbuf_vulkan_image {
  * the VkDevice. The tensor may be deleted earlier. A frame's lease does not wait for the
  * image.
  *
+ *	DLBUF_INFO(dlbuf_vulkan_image, image);
+ *	int fence, done;
+ *
+ *	if (dlbuf_acquire_fence(tensor, DLBUF_READ, &fence) ||
+ *	    dlbuf_vulkan_image_create(tensor, VK_IMAGE_USAGE_SAMPLED_BIT, &image))
+ *		errx(1, "%s", dlbuf_last_error());
+ *	done = draw(&image, fence);	// yours: waits for fence, and exports one
+ *	if (dlbuf_release_fence(tensor, done))
+ *		errx(1, "%s", dlbuf_last_error());
+ *
  * dlbuf_acquire() transfers the tensor's VkBuffer and not the image. Use the fence
  * functions, and transfer the image in your submit: from VK_QUEUE_FAMILY_FOREIGN_EXT and
  * VK_IMAGE_LAYOUT_GENERAL before your commands, and back to both after them.

@@ -794,9 +794,8 @@ static int keep_fence(int fence, int *out)
 
 /*
  * A frame whose layouts are known. The next frame of its stream has the same layouts, except
- * for the fds. The device keeps the last frame's layouts while no call uses them, like the
- * plans of dlbuf_prepare_once(). Layouts depend only on the frame, so they never become
- * wrong.
+ * for the fds. The device keeps the last frame's layouts while no call uses them. Layouts
+ * depend only on the frame, so they never become wrong.
  */
 struct known_frame {
 	struct dlbuf_frame frame;

@@ -56,11 +56,7 @@ struct dlbuf_device {
 	bool wrapped;		/* the context is the application's */
 	struct dlbuf_device *next;	/* list of the process's devices, see device.c */
 	struct cache cache;
-	/* Plans of dlbuf_prepare_once() that no thread uses: atomic, exchanged for NULL. */
-	void *plans[4];
-	unsigned int next_plan;	/* atomic; the place that a new plan takes if all places are used */
-	void (*plan_drop)(void *plan);	/* set with the first */
-	/* Layouts of the last frame, that no thread uses: likewise. Freed by free(). */
+	/* Layouts of the last frame, while no thread uses them: atomic, exchanged for NULL. free() it. */
 	void *last_frame;
 };
 

@@ -251,9 +251,6 @@ void dlbuf_device_close(struct dlbuf_device *dev)
 	NOT_CANCELLED;
 	if (!dev || device_inherited(dev))
 		return;
-	for (size_t i = 0; i < ARRAY_SIZE(dev->plans); i++)
-		if (dev->plans[i])
-			dev->plan_drop(dev->plans[i]);
 	if (dev->backend->shut)
 		dev->backend->shut(dev);
 	/* From now on imports are destroyed when they become idle. */

@@ -194,11 +194,3 @@ int layout_fits(uint64_t end, uint64_t bytes)
 			    (unsigned long long)bytes);
 	return 0;
 }
-
-int dlbuf_layout_check(const DLTensor *layout, uint64_t bytes)
-{
-	uint64_t first, end;
-	int ret = dlbuf_layout_extent(layout, &first, &end);
-
-	return ret ? ret : layout_fits(end, bytes);
-}

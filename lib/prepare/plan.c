@@ -10,17 +10,11 @@
 #include "../system/fork.h"
 #include "../system/internal.h"
 #include "../system/sys.h"
+#include "options.h"
 #include "prepare.h"
-
-/* The shortest side of a crop, in pixels, and the smallest part. */
-#define MIN_SIDE (1 / 1024.)
-/* Divisors are 0, or not so small that the quotient is no number. */
-#define MIN_DIVISOR 1e-9
 
 /* Sides of frames: tables are as long. */
 #define FRAME_MAX (1 << 20)
-
-#define THREADS_MAX 64
 
 #define KNOWN_FLAGS (DLBUF_PREPARE_NHWC | DLBUF_PREPARE_TOP_LEFT | DLBUF_PREPARE_NO_ENLARGE | \
 		     DLBUF_PREPARE_FLIP_X | DLBUF_PREPARE_FLIP_Y | DLBUF_PREPARE_CUT_ROUND | \
@@ -55,44 +49,69 @@ static int in_range(const char *what, double value, double low, double high)
 /* Options that are not 0 are used instead of the frame's. */
 #define COLOUR(field) (o->colour.field ? o->colour.field : f->colour.field)
 
-static int check_numbers(const struct dlbuf_frame *f, const struct dlbuf_prepare_opts *o)
+static const struct option {
+	char name[20];
+	uint16_t at;
+	uint8_t kind, n;
+	bool or_zero;
+	double low, high;
+} options[] = {
+#define OPTION(field, name, kind, n, low, high, or_zero) \
+	{ name, offsetof(struct dlbuf_prepare_opts, field), PREPARE_##kind, n, or_zero, \
+	  (double)(low), (double)(high) },
+	PREPARE_OPTIONS(OPTION)
+#undef OPTION
+};
+
+static double value_of(const struct dlbuf_prepare_opts *o, const struct option *option, int i)
 {
-	const double most = 1e9;
-	const struct {
-		const char *what;
-		double value, low, high;
-	} numbers[] = {
-		{ "crop_x", o->crop_x, 0, most }, { "crop_y", o->crop_y, 0, most },
-		{ "crop_width", o->crop_width, 0, most },
-		{ "crop_height", o->crop_height, 0, most },
-		{ "scale", o->scale, -most, most },
-		{ "turn", o->turn, 0, 3 }, { "zero_point", o->zero_point, -256, 256 },
-		{ "filter", (int)o->filter, 0, DLBUF_FILTER_LANCZOS3 },
-		{ "rule", (int)o->rule, 0, DLBUF_SIZE_SCALED },
-		{ "fit", (int)o->fit, 0, DLBUF_FIT_CROP },
-		{ "channels", (int)o->channels, 0, DLBUF_CHANNELS_GREY },
-		{ "colour.range", COLOUR(range), 0, DLBUF_RANGE_FULL },
-		{ "colour.chroma_site", COLOUR(chroma_site), 0, 6 },
-		{ "colour.hue", COLOUR(hue), 0, DLBUF_HUE_256 },
-		{ "colour.reserved", o->colour.reserved[0] | o->colour.reserved[1] |
-		  f->colour.reserved[0] | f->colour.reserved[1], 0, 0 },
-		{ "threads", o->threads, 0, THREADS_MAX }, { "reserved", o->reserved, 0, 0 },
-	};
+	const void *at = (const char *)o + option->at;
+
+	switch (option->kind) {
+	case PREPARE_I32:
+		return ((const int32_t *)at)[i];
+	case PREPARE_U32:
+		return ((const uint32_t *)at)[i];
+	case PREPARE_U64:
+		return (double)((const uint64_t *)at)[i];
+	}
+	return ((const double *)at)[i];
+}
+
+/* Checks the first n options of the table. */
+static int check_options(const struct dlbuf_prepare_opts *o, size_t n)
+{
 	int ret = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(numbers) && !ret; i++)
-		ret = in_range(numbers[i].what, numbers[i].value, numbers[i].low, numbers[i].high);
-	for (int i = 0; i < 3 && !ret; i++) {
-		ret = in_range("pad", o->pad[i], 0, 255);
-		if (!ret)
-			ret = in_range("mean", o->mean[i], -most, most);
-		if (!ret && o->std[i])
-			ret = in_range("std", o->std[i], MIN_DIVISOR, most);
+	for (size_t k = 0; k < n; k++) {
+		for (int i = 0; i < options[k].n && !ret; i++) {
+			double value = value_of(o, &options[k], i);
+
+			if (!options[k].or_zero || value != 0)
+				ret = in_range(options[k].name, value, options[k].low,
+					       options[k].high);
+		}
 	}
-	if (!ret && o->crop_pct && !(o->crop_pct >= MIN_SIDE && o->crop_pct <= 1))
-		ret = fail(-EINVAL, "crop_pct is %s; it can be 1/1024 to 1", number(o->crop_pct).s);
-	if (!ret && o->quant_scale)
-		ret = in_range("quant_scale", o->quant_scale, MIN_DIVISOR, most);
+	return ret;
+}
+
+static int check_numbers(const struct dlbuf_frame *f, const struct dlbuf_prepare_opts *o)
+{
+	const struct {
+		const char *name;
+		uint32_t value, high;
+	} numbers[] = {
+		{ "colour.range", COLOUR(range), DLBUF_RANGE_FULL },
+		{ "colour.chroma_site", COLOUR(chroma_site), 6 },
+		{ "colour.hue", COLOUR(hue), DLBUF_HUE_256 },
+		{ "colour.reserved", o->colour.reserved[0] | o->colour.reserved[1] |
+		  f->colour.reserved[0] | f->colour.reserved[1], 0 },
+		{ "reserved", o->reserved, 0 },
+	};
+	int ret = check_options(o, ARRAY_SIZE(options));
+
+	for (size_t i = 0; i < ARRAY_SIZE(numbers) && !ret; i++)
+		ret = in_range(numbers[i].name, numbers[i].value, 0, numbers[i].high);
 	if (!ret && o->flags & ~KNOWN_FLAGS)
 		return unknown_flags("prepare", o->flags & ~KNOWN_FLAGS);
 	return ret;
@@ -216,33 +235,33 @@ static int find_sizes(const struct dlbuf_prepare_opts *o, double w, double h,
 
 	switch (o->rule) {
 	case DLBUF_SIZE_SHORTEST:
-		ret = need("SHORTEST", "shortest", o->shortest);
+		ret = need("shortest", "shortest", o->shortest);
 		shorter(s, w, h, o->shortest);
 		break;
 	case DLBUF_SIZE_LONGEST:
-		ret = need("LONGEST", "longest", o->longest);
+		ret = need("longest", "longest", o->longest);
 		longer(s, w, h, o->longest);
 		break;
 	case DLBUF_SIZE_BOTH:
-		ret = need("BOTH", "shortest and longest", o->shortest && o->longest);
+		ret = need("both", "shortest and longest", o->shortest && o->longest);
 		shorter(s, w, h, o->shortest);
 		if ((s->width > s->height ? s->width : s->height) > o->longest)
 			longer(s, w, h, o->longest);
 		break;
 	case DLBUF_SIZE_PIXELS:
-		ret = need("PIXELS", "min_pixels or max_pixels", o->min_pixels | o->max_pixels);
+		ret = need("pixels", "min_pixels or max_pixels", o->min_pixels | o->max_pixels);
 		if (!ret && o->max_pixels && o->min_pixels > o->max_pixels)
 			ret = fail(-EINVAL, "min_pixels is more than max_pixels");
 		if (!ret)
 			by_pixels(o, w, h, s);
 		break;
 	case DLBUF_SIZE_SCALED:
-		ret = need("SCALED", "scaled_width and scaled_height",
+		ret = need("scaled", "scaled_width and scaled_height",
 			   (uint64_t)o->scaled_width * o->scaled_height);
 		*s = (struct scaled){ o->scaled_width, o->scaled_height };
 		break;
 	default:
-		ret = need("EXACT", "width and height", (uint64_t)o->width * o->height);
+		ret = need("exact", "width and height", (uint64_t)o->width * o->height);
 		*s = (struct scaled){ o->width, o->height };
 	}
 	if (ret)
@@ -323,7 +342,7 @@ static int find_geometry(struct dlbuf_prepare *p)
 	i->crop_width = all ? w : o->crop_width;
 	i->crop_height = all ? h : o->crop_height;
 	/* Shorter ones would have no pixels in the arithmetic. */
-	if (i->crop_width < MIN_SIDE || i->crop_height < MIN_SIDE ||
+	if (i->crop_width < PREPARE_MIN_SIDE || i->crop_height < PREPARE_MIN_SIDE ||
 	    rounded(i->crop_x + i->crop_width) > w || rounded(i->crop_y + i->crop_height) > h)
 		return fail(-EINVAL, "the crop of %sx%s at %s,%s is not inside the picture of "
 			    "%gx%g, or smaller than 1/1024 of a pixel", number(i->crop_width).s,
@@ -517,15 +536,14 @@ int prepare_crops(struct dlbuf_prepare *p)
 
 int prepare_crop(struct dlbuf_prepare *p, const struct dlbuf_crop *crop)
 {
-	const double values[] = { crop->x, crop->y, crop->width, crop->height };
-	int ret = 0;
+	int ret;
 
-	for (int i = 0; i < 4 && !ret; i++)
-		ret = in_range("a place or a side", values[i], 0, 1e9);
 	p->opts.crop_x = crop->x;
 	p->opts.crop_y = crop->y;
 	p->opts.crop_width = crop->width;
 	p->opts.crop_height = crop->height;
+	/* The table begins with them. */
+	ret = check_options(&p->opts, 4);
 	return ret ? ret : find_geometry(p);
 }
 

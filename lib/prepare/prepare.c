@@ -303,13 +303,10 @@ static int begin(DLManagedTensorVersioned *dl, uint32_t access, uint64_t deadlin
 	return ret ? ret : 1;
 }
 
-/* The images that a call writes: index, index + 1, ... of a tensor. */
+/* The images that a call writes: opts.index, opts.index + 1, ... of a tensor. */
 struct batch {
-	const struct dlbuf_crop *crops;	/* NULL: the plan's own */
-	uint32_t n;
-	struct dlbuf_prepare_info *infos;
+	struct dlbuf_prepare_run_opts opts;	/* ncrops is 1 without crops */
 	DLManagedTensorVersioned *out;
-	int64_t index;
 	uint32_t skip;			/* of each row of the planes: as find_plane() */
 };
 
@@ -318,11 +315,11 @@ static int find_crop(struct dlbuf_prepare *p, const struct batch *b, uint32_t i,
 		     struct image *image)
 {
 	char why[512];
-	int ret = b->crops ? prepare_crop(p, &b->crops[i]) : 0;
+	int ret = b->opts.crops ? prepare_crop(p, &b->opts.crops[i]) : 0;
 
 	if (!ret)
-		ret = find_image(p, b->out, b->index + i, image);
-	if (ret && b->crops) {
+		ret = find_image(p, b->out, b->opts.index + i, image);
+	if (ret && b->opts.crops) {
 		snprintf(why, sizeof(why), "%s", dlbuf_last_error());
 		return fail(ret, "crop %u: %s", i, why);
 	}
@@ -335,13 +332,13 @@ static int check_batch(struct dlbuf_prepare *p, const struct batch *b, const str
 	struct image image;
 	int ret = 0;
 
-	for (uint32_t i = 0; i < b->n && !ret; i++) {
+	for (uint32_t i = 0; i < b->opts.ncrops && !ret; i++) {
 		ret = find_crop(p, b, i, &image);
 		if (!ret && !p->program)
 			ret = check_overlap(p, px, &image);
-		if (!ret && b->infos) {
-			size_t size = b->infos->size;
-			struct dlbuf_prepare_info *info = (void *)((char *)b->infos + i * size);
+		if (!ret && b->opts.infos) {
+			size_t size = b->opts.infos->size;
+			struct dlbuf_prepare_info *info = (void *)((char *)b->opts.infos + i * size);
 
 			info->size = size;
 			ret = INFO_PUT(info, &p->info, "dlbuf_prepare_info");
@@ -367,10 +364,9 @@ static bool is_far(const char *a, const char *b)
  * given back.
  */
 static int run_on_device(struct dlbuf_prepare *c, DLManagedTensorVersioned *const planes[],
-			 uint32_t n, const struct pixels *px, const struct batch *b,
-			 uint64_t deadline_ns)
+			 uint32_t n, const struct pixels *px, const struct batch *b)
 {
-	uint32_t room = b->n < TOGETHER ? b->n : TOGETHER, k;
+	uint32_t room = b->opts.ncrops < TOGETHER ? b->opts.ncrops : TOGETHER, k;
 	struct tensor *list[DLBUF_MAX_PLANES + 1];
 	struct program_job one = { .program = NULL }, *jobs = &one;
 	const char *first = NULL;
@@ -380,24 +376,24 @@ static int run_on_device(struct dlbuf_prepare *c, DLManagedTensorVersioned *cons
 
 	if (!ret)
 		ret = prepare_tensors(c, planes, n, b->out, list);
-	if (!ret && b->crops)
+	if (!ret && b->opts.crops)
 		jobs = sys_calloc(room, sizeof(*jobs));
 	if (!jobs)
 		return fail(-ENOMEM, "no memory for %u crops", room);
-	for (uint32_t i = 0; i < b->n && !ret; i += k) {
-		for (k = 0; k < room && i + k < b->n && !ret; k++) {
+	for (uint32_t i = 0; i < b->opts.ncrops && !ret; i += k) {
+		for (k = 0; k < room && i + k < b->opts.ncrops && !ret; k++) {
 			ret = find_crop(c, b, i + k, &image);
 			if (!ret && k && is_far(first, image.data))
 				break;
 			first = k ? first : image.data;
-			if (!ret && b->crops)
+			if (!ret && b->opts.crops)
 				ret = prepare_axes(c);
 			if (!ret)
-				ret = prepare_job(c, b->crops, list, n, px->planes, px->pitches,
+				ret = prepare_job(c, b->opts.crops, list, n, px->planes, px->pitches,
 						  &image, &jobs[k]);
 		}
 		if (!ret)
-			ret = prepare_run(c, list, n, jobs, k, deadline_ns);
+			ret = prepare_run(c, list, n, jobs, k, b->opts.deadline_ns);
 		for (uint32_t j = 0; j < k; j++) {
 			free(jobs[j].program);
 			jobs[j].program = NULL;
@@ -415,19 +411,19 @@ static int run_on_device(struct dlbuf_prepare *c, DLManagedTensorVersioned *cons
 #endif
 
 static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[], uint32_t n,
-	       const struct batch *b, uint64_t deadline_ns)
+	       const struct batch *b)
 {
 	bool begun[DLBUF_MAX_PLANES + 1] = { false };
 	struct pixels px = { 0 };
 	struct image image;
-	int ret = b->crops ? prepare_crops(p) : 0, err;
-	struct dlbuf_prepare *c = b->crops ? p->crops : p;
+	int ret = b->opts.crops ? prepare_crops(p) : 0, err;
+	struct dlbuf_prepare *c = b->opts.crops ? p->crops : p;
 
 	for (uint32_t i = 0; i < n && !ret; i++)
 		ret = find_plane(p, planes[i], i, b->skip, &px);
 #ifdef CONFIG_PREPARE_DEVICE
 	if (!ret && p->program)
-		return run_on_device(c, planes, n, &px, b, deadline_ns);
+		return run_on_device(c, planes, n, &px, b);
 #endif
 	for (uint32_t i = 0; i < n && !ret && b->out; i++)
 		px.moves[i] = distance(planes[i], b->out);
@@ -435,13 +431,13 @@ static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[]
 		ret = check_batch(c, b, &px);
 	for (uint32_t i = 0; i <= n && !ret; i++) {
 		ret = begin(i < n ? planes[i] : b->out, i < n ? DLBUF_READ : DLBUF_WRITE,
-			    deadline_ns);
+			    b->opts.deadline_ns);
 		begun[i] = ret > 0;
 		ret = ret > 0 ? 0 : ret;
 	}
-	for (uint32_t i = 0; i < b->n && !ret; i++) {
+	for (uint32_t i = 0; i < b->opts.ncrops && !ret; i++) {
 		ret = find_crop(c, b, i, &image);
-		if (!ret && b->crops)
+		if (!ret && b->opts.crops)
 			ret = prepare_tables(c);
 		if (!ret)
 			prepare_rows(c, px.planes, px.pitches, &image);
@@ -471,22 +467,36 @@ static void unclaim(struct dlbuf_prepare *p)
 	__atomic_store_n(&p->busy, 0, __ATOMIC_RELEASE);
 }
 
-static int check_arguments(const struct batch *b)
+/* Options of one run: those of the plan's own crop are those of one crop. */
+static int get_batch(struct batch *b, const struct dlbuf_prepare_run_opts *opts,
+		     DLManagedTensorVersioned *out)
 {
-	if (!b->out)
+	int ret = OPTS_GET(&b->opts, opts, "dlbuf_prepare_run_opts");
+	const struct dlbuf_prepare_info *infos;
+
+	if (ret)
+		return ret;
+	infos = b->opts.infos;
+	if (!out)
 		return fail(-EINVAL, "the tensor is NULL");
-	if (!b->n)
-		return fail(-EINVAL, "there are no crops");
-	if (b->infos && b->infos->size % _Alignof(struct dlbuf_prepare_info))
+	if (!b->opts.crops != !b->opts.ncrops)
+		return fail(-EINVAL, b->opts.crops ? "there are no crops: ncrops is 0" :
+			    "crops is NULL, and ncrops is %u", b->opts.ncrops);
+	if (infos && infos->size % _Alignof(struct dlbuf_prepare_info))
 		return fail(-EINVAL, "infos with a size of %zu are not aligned: set it to "
-			    "sizeof(struct dlbuf_prepare_info)", b->infos->size);
-	return b->infos ? INFO_CHECK(b->infos, "dlbuf_prepare_info") : 0;
+			    "sizeof(struct dlbuf_prepare_info)", infos->size);
+	b->opts.ncrops += !b->opts.crops;
+	b->out = out;
+	b->skip = 0;
+	return infos ? INFO_CHECK(infos, "dlbuf_prepare_info") : 0;
 }
 
-static int prepare_planes(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[],
-			  uint32_t n, const struct batch *b, uint64_t deadline_ns)
+int dlbuf_prepare_tensors(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[],
+			  uint32_t n, const struct dlbuf_prepare_run_opts *opts,
+			  DLManagedTensorVersioned *out)
 {
-	int ret = check_arguments(b);
+	struct batch b;
+	int ret = get_batch(&b, opts, out);
 
 	if (ret)
 		return ret;
@@ -498,30 +508,9 @@ static int prepare_planes(struct dlbuf_prepare *p, DLManagedTensorVersioned *con
 	ret = claim(p);
 	if (ret)
 		return ret;
-	ret = run(p, planes, n, b, deadline_ns);
+	ret = run(p, planes, n, &b);
 	unclaim(p);
 	return ret;
-}
-
-int dlbuf_prepare_tensors(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[],
-			  uint32_t n, DLManagedTensorVersioned *out, int64_t index,
-			  uint64_t deadline_ns)
-{
-	const struct batch one = { .n = 1, .out = out, .index = index };
-
-	return prepare_planes(p, planes, n, &one, deadline_ns);
-}
-
-int dlbuf_prepare_tensor_crops(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[],
-			       uint32_t n, const struct dlbuf_crop crops[], uint32_t ncrops,
-			       DLManagedTensorVersioned *out, int64_t index,
-			       uint64_t deadline_ns, struct dlbuf_prepare_info infos[])
-{
-	const struct batch b = { crops, ncrops, infos, out, index, 0 };
-
-	if (!crops)
-		return fail(-EINVAL, "crops is NULL");
-	return prepare_planes(p, planes, n, &b, deadline_ns);
 }
 
 static bool same_kind(const struct dlbuf_frame *f, const struct dlbuf_frame *like)
@@ -583,8 +572,7 @@ static void show_groups(struct dlbuf_frame *f, uint32_t hsub)
 		f->crop.width += (hsub - f->crop.width % hsub) % hsub;
 }
 
-static int run_frame(struct dlbuf_prepare *p, const struct dlbuf_frame *frame, struct batch *b,
-		     uint64_t deadline_ns)
+static int run_frame(struct dlbuf_prepare *p, const struct dlbuf_frame *frame, struct batch *b)
 {
 	DLBUF_OPTS(dlbuf_import_opts, import, .access = DLBUF_READ);
 	DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES];
@@ -607,7 +595,7 @@ static int run_frame(struct dlbuf_prepare *p, const struct dlbuf_frame *frame, s
 	ret = dlbuf_import_frame(p->dev, &f, &import, tensors, &n);
 	if (ret)
 		return ret;
-	ret = run(p, tensors, n, b, deadline_ns);
+	ret = run(p, tensors, n, b);
 	if (!ret) {
 		struct lease *lease = container_of(tensors[0], struct tensor, versioned)->lease;
 
@@ -621,10 +609,11 @@ static int run_frame(struct dlbuf_prepare *p, const struct dlbuf_frame *frame, s
 	return ret;
 }
 
-static int prepare_batch(struct dlbuf_prepare *p, const struct dlbuf_frame *frame,
-			 struct batch *b, uint64_t deadline_ns)
+int dlbuf_prepare_frame(struct dlbuf_prepare *p, const struct dlbuf_frame *frame,
+			const struct dlbuf_prepare_run_opts *opts, DLManagedTensorVersioned *out)
 {
-	int ret = check_arguments(b);
+	struct batch b;
+	int ret = get_batch(&b, opts, out);
 
 	if (ret)
 		return ret;
@@ -636,103 +625,7 @@ static int prepare_batch(struct dlbuf_prepare *p, const struct dlbuf_frame *fram
 	ret = claim(p);
 	if (ret)
 		return ret;
-	ret = run_frame(p, frame, b, deadline_ns);
+	ret = run_frame(p, frame, &b);
 	unclaim(p);
 	return ret;
-}
-
-int dlbuf_prepare_frame(struct dlbuf_prepare *p, const struct dlbuf_frame *frame,
-			DLManagedTensorVersioned *out, int64_t index, uint64_t deadline_ns)
-{
-	struct batch one = { .n = 1, .out = out, .index = index };
-
-	return prepare_batch(p, frame, &one, deadline_ns);
-}
-
-#define SAME(a, b, first, last)								\
-	!memcmp(&(a)->first, &(b)->first, offsetof(struct dlbuf_prepare_opts, last) +		\
-		sizeof((a)->last) - offsetof(struct dlbuf_prepare_opts, first))
-
-/* Without the bytes that are no fields. */
-static bool same_opts(const struct dlbuf_prepare_opts *a, const struct dlbuf_prepare_opts *b)
-{
-	return SAME(a, b, crop_x, reserved) && SAME(a, b, scale, colour) &&
-	       SAME(a, b, scaled_width, scaled_height);
-}
-
-/* Puts back a plan of the device, or one more. */
-static void keep(struct dlbuf_device *dev, struct dlbuf_prepare *p)
-{
-	void *none = NULL;
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(dev->plans); i++, none = NULL)
-		if (__atomic_compare_exchange_n(&dev->plans[i], &none, p, false, __ATOMIC_RELEASE,
-						__ATOMIC_RELAXED))
-			return;
-	i = __atomic_fetch_add(&dev->next_plan, 1, __ATOMIC_RELAXED) % ARRAY_SIZE(dev->plans);
-	dlbuf_prepare_destroy(__atomic_exchange_n(&dev->plans[i], p, __ATOMIC_ACQ_REL));
-}
-
-/* Takes a plan out, so that no other thread uses it. */
-static struct dlbuf_prepare *take(struct dlbuf_device *dev, const struct dlbuf_frame *f,
-				  const struct dlbuf_prepare_opts *o)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(dev->plans); i++) {
-		struct dlbuf_prepare *p =
-			__atomic_exchange_n(&dev->plans[i], NULL, __ATOMIC_ACQUIRE);
-
-		if (p && same_kind(f, &p->like) && same_opts(o, &p->opts))
-			return p;
-		if (p)
-			keep(dev, p);
-	}
-	return NULL;
-}
-
-static void drop(void *plan)
-{
-	dlbuf_prepare_destroy(plan);
-}
-
-int dlbuf_prepare_once(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
-		       const struct dlbuf_prepare_opts *opts, DLManagedTensorVersioned *out,
-		       int64_t index, uint64_t deadline_ns, struct dlbuf_prepare_info *info)
-{
-	struct batch one = { .n = 1, .infos = info, .out = out, .index = index };
-	struct dlbuf_prepare_opts o;
-	struct dlbuf_frame f;
-	struct dlbuf_prepare *p;
-	int ret = device_check(dev);
-
-	if (!ret && !frame)
-		return fail(-EINVAL, "the frame is NULL");
-	if (!ret)
-		ret = OPTS_GET(&o, opts, "dlbuf_prepare_opts");
-	if (!ret)
-		ret = OPTS_GET(&f, frame, "dlbuf_frame");
-	if (ret)
-		return ret;
-	o.size = sizeof(o);
-	p = take(dev, &f, &o);
-	if (!p)
-		ret = dlbuf_prepare_create(dev, &f, &o, &p);
-	if (ret)
-		return ret;
-	__atomic_store_n(&dev->plan_drop, drop, __ATOMIC_RELAXED);
-	ret = prepare_batch(p, frame, &one, deadline_ns);
-	keep(dev, p);
-	return ret;
-}
-
-int dlbuf_prepare_crops(struct dlbuf_prepare *p, const struct dlbuf_frame *frame,
-			const struct dlbuf_crop crops[], uint32_t n,
-			DLManagedTensorVersioned *out, int64_t index, uint64_t deadline_ns,
-			struct dlbuf_prepare_info infos[])
-{
-	struct batch b = { crops, n, infos, out, index, 0 };
-
-	if (!crops)
-		return fail(-EINVAL, "crops is NULL");
-	return prepare_batch(p, frame, &b, deadline_ns);
 }

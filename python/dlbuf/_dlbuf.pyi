@@ -805,7 +805,7 @@ class Capture:
 @final
 class Plan:
     def __new__(
-        cls, frame: tuple[Any, ...], opts: tuple[Any, ...],
+        cls, frame: tuple[Any, ...], opts: dict[str, Any],
         device: Device | str | None, /,
     ) -> Self: ...
     @property

@@ -234,8 +234,8 @@ def _rule(given: dict[str, Any]) -> int:
     return rule
 
 
-def _parse(given: dict[str, Any]) -> tuple[Any, ...]:
-    """The options as the extension takes them."""
+def _parse(given: dict[str, Any]) -> dict[str, Any]:
+    """The options as the extension takes them: fields of C's struct dlbuf_prepare_opts."""
     rule = _rule(given)
     width, height = pair("size", given["size"]) if "size" in given else (0, 0)
     scaled = pair("scaled", given["scaled"]) if "scaled" in given else (0, 0)
@@ -289,13 +289,17 @@ def _parse(given: dict[str, Any]) -> tuple[Any, ...]:
     def number(name: str, high: int) -> int:
         return _whole(name, given[name], 1, high) if name in given else 0
 
-    return (crop, rule, _word("fit", get("fit", "stretch"), _FITS), width, height,
-            number("shortest", 32768), number("longest", 32768), number("min_pixels", 1 << 40),
-            number("max_pixels", 1 << 40), number("multiple", 32768),
-            _whole("turn", get("turn", 0), 0, 3), pct,
-            _word("filter", get("filter", "bilinear"), _FILTERS), flags,
-            values("pad", 0), channels, str(dtype), scale, mean, std, quant[0],
-            int(quant[1]), bytes(colour) + bytes(2), scaled, number("threads", 64))
+    return {"crop_x": crop[0], "crop_y": crop[1], "crop_width": crop[2], "crop_height": crop[3],
+            "rule": rule, "fit": _word("fit", get("fit", "stretch"), _FITS),
+            "width": width, "height": height, "shortest": number("shortest", 32768),
+            "longest": number("longest", 32768), "min_pixels": number("min_pixels", 1 << 40),
+            "max_pixels": number("max_pixels", 1 << 40), "multiple": number("multiple", 32768),
+            "turn": _whole("turn", get("turn", 0), 0, 3), "crop_pct": pct,
+            "filter": _word("filter", get("filter", "bilinear"), _FILTERS), "flags": flags,
+            "pad": values("pad", 0), "channels": channels, "dtype": str(dtype), "scale": scale,
+            "mean": mean, "std": std, "quant_scale": quant[0], "zero_point": int(quant[1]),
+            "colour": bytes(colour) + bytes(2), "scaled_width": scaled[0],
+            "scaled_height": scaled[1], "threads": number("threads", 64)}
 
 
 def _dtype(x: Any) -> DType:
@@ -782,7 +786,7 @@ class Preparer:
         options: dict[str, Any] = dict(self._options)
         if part:
             options["crop"] = part
-        parsed = self._parsed if self._parsed and not part else ()
+        parsed = self._parsed if self._parsed and not part else None
         if self._sizes:
             (width, height, *_), crop = kind[0], kind[2]
             if crop[2]:

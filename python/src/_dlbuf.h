@@ -113,6 +113,8 @@ int wait_fd(int fd, short events, uint64_t deadline_ns);
 int bad_argument(PyObject *obj, const char *what, const char *want);
 /* Converts an int (also -1, which the library refuses) or an object with fileno(). */
 int parse_fd(PyObject *obj, int *fd, const char *what);
+/* The same for a fence of options, where the library takes 0 for none: 0 raises. */
+int parse_fence(PyObject *obj, int *fence);
 /* A handle as an int. */
 int parse_address(PyObject *obj, void **address, const char *what);
 /* The caller need not check the type of obj. The text is borrowed from obj. */

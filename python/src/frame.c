@@ -234,7 +234,7 @@ PyObject *import_frame(PyObject *module, PyObject *args)
 	frame.modifier = modifier;
 	if (fence != Py_None) {
 		frame.order = DLBUF_ORDER_FENCE;
-		if (parse_fd(fence, &frame.fence, "fence"))
+		if (parse_fence(fence, &frame.fence))
 			return NULL;
 	}
 	device = device_use(device_obj);

@@ -396,6 +396,13 @@ int parse_fd(PyObject *obj, int *fd, const char *what)
 	return 0;
 }
 
+int parse_fence(PyObject *obj, int *fence)
+{
+	int ret = parse_fd(obj, fence, "fence");
+
+	return !ret && !*fence ? raise_errno(EINVAL, "a fence whose fd is 0 has to be duplicated") : ret;
+}
+
 int parse_address(PyObject *obj, void **address, const char *what)
 {
 	*address = PyLong_AsVoidPtr(obj);

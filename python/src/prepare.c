@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "prepare/options.h"
+
 static PyTypeObject *plan_type;
 
 struct plan {
@@ -17,30 +19,60 @@ struct plan {
 	bool busy;		/* a call is inside; atomic */
 };
 
+static const struct number {
+	char name[16];
+	uint16_t at;
+	uint8_t kind, n;
+} numbers[] = {
+#define NUMBER(field, name, kind, n, low, high, or_zero) \
+	{ #field, offsetof(struct dlbuf_prepare_opts, field), PREPARE_##kind, n },
+	PREPARE_OPTIONS(NUMBER)
+#undef NUMBER
+};
+
+static int parse_number(PyObject *value, const struct number *number, int i, void *at)
+{
+	switch (number->kind) {
+	case PREPARE_DOUBLE:
+		((double *)at)[i] = PyFloat_AsDouble(value);
+		break;
+	case PREPARE_U64:
+		((uint64_t *)at)[i] = PyLong_AsUnsignedLongLong(value);
+		break;
+	default:
+		((uint32_t *)at)[i] = (uint32_t)PyLong_AsLongLong(value);
+	}
+	return PyErr_Occurred() ? -1 : 0;
+}
+
+/* A dict: the fields of struct dlbuf_prepare_opts by their names; several numbers are a tuple. */
 static int parse_opts(PyObject *args, struct dlbuf_prepare_opts *o)
 {
-	unsigned long long min_pixels, max_pixels;
-	const char *colour;
-	PyObject *dtype;
+	PyObject *dtype, *values;
 	Py_ssize_t bytes;
+	char *colour;
+	int ret = 0;
 
 	*o = (struct dlbuf_prepare_opts){ .size = sizeof(*o) };
-	if (!PyArg_ParseTuple(args, "(dddd)IIIIIIKKIIdII(ddd)IOd(ddd)(ddd)diy#(II)I",
-			      &o->crop_x, &o->crop_y, &o->crop_width, &o->crop_height,
-			      &o->rule, &o->fit, &o->width, &o->height, &o->shortest,
-			      &o->longest, &min_pixels, &max_pixels, &o->multiple, &o->turn,
-			      &o->crop_pct, &o->filter, &o->flags, &o->pad[0], &o->pad[1],
-			      &o->pad[2], &o->channels, &dtype, &o->scale, &o->mean[0],
-			      &o->mean[1], &o->mean[2], &o->std[0], &o->std[1], &o->std[2],
-			      &o->quant_scale, &o->zero_point, &colour, &bytes,
-			      &o->scaled_width, &o->scaled_height, &o->threads) ||
-	    parse_dtype(dtype, &o->dtype))
+	if (!PyDict_Check(args))
+		return bad_argument(args, "opts", "a dict");
+	for (const struct number *n = numbers; n < *(&numbers + 1) && !ret; n++) {
+		values = PyDict_GetItemString(args, n->name);
+		if (values && n->n > 1 && (!PyTuple_Check(values) || PyTuple_Size(values) != n->n))
+			return bad_argument(values, n->name, "a tuple of numbers");
+		for (int i = 0; values && i < n->n && !ret; i++)
+			ret = parse_number(n->n > 1 ? PyTuple_GetItem(values, i) : values, n, i,
+					   (char *)o + n->at);
+	}
+	dtype = PyDict_GetItemString(args, "dtype");
+	values = PyDict_GetItemString(args, "colour");
+	if (ret || (dtype && parse_dtype(dtype, &o->dtype)) ||
+	    (values && PyBytes_AsStringAndSize(values, &colour, &bytes)))
 		return -1;
-	if (bytes != (Py_ssize_t)sizeof(o->colour))
+	if (values && bytes != (Py_ssize_t)sizeof(o->colour))
 		return raise_errno(EINVAL, "a colour of %zd bytes", bytes);
-	memcpy(&o->colour, colour, bytes);
-	o->min_pixels = min_pixels;
-	o->max_pixels = max_pixels;
+	if (values)
+		memcpy(&o->colour, colour, bytes);
 	return 0;
 }
 
@@ -216,16 +248,14 @@ static int run(struct plan *self, DLManagedTensorVersioned *const planes[], uint
 	       DLManagedTensorVersioned *out, int64_t index, uint64_t deadline_ns,
 	       const struct crops *crops)
 {
+	DLBUF_OPTS(dlbuf_prepare_run_opts, opts, .crops = crops->crops, .ncrops = crops->n,
+		   .infos = crops->infos, .index = index, .deadline_ns = deadline_ns);
 	int ret;
 
 	if (__atomic_exchange_n(&self->busy, true, __ATOMIC_ACQUIRE))
 		return raise_errno(EBUSY, "another thread is using the plan");
 	Py_BEGIN_ALLOW_THREADS
-	if (crops->crops)
-		ret = dlbuf_prepare_tensor_crops(self->plan, planes, n, crops->crops, crops->n,
-						 out, index, deadline_ns, crops->infos);
-	else
-		ret = dlbuf_prepare_tensors(self->plan, planes, n, out, index, deadline_ns);
+	ret = dlbuf_prepare_tensors(self->plan, planes, n, &opts, out);
 	Py_END_ALLOW_THREADS
 	__atomic_store_n(&self->busy, false, __ATOMIC_RELEASE);
 	return ret ? raise_dlbuf(ret) : 0;

@@ -278,13 +278,8 @@ static PyObject *tensor_acquire(PyObject *self, PyObject *const *args,
 	    parse_access(given[TO], &access) ||
 	    parse_stream(given[ON], &stream) ||
 	    parse_deadline(given[DEADLINE], &opts.deadline_ns) ||
-	    (given[AFTER] && parse_fd(given[AFTER], &opts.fence,
-				     "fence")))
+	    (given[AFTER] && parse_fence(given[AFTER], &opts.fence)))
 		return NULL;
-	if (!opts.fence) {
-		raise_errno(EINVAL, "a fence whose fd is 0 has to be duplicated");
-		return NULL;
-	}
 	if (do_acquire((struct tensor *)self, access, stream, &opts))
 		return NULL;
 	Py_RETURN_NONE;

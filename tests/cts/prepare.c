@@ -19,6 +19,10 @@
 
 #include "cts.h"
 
+/* Options of one call. */
+#define RUN_OPTS struct dlbuf_prepare_run_opts
+#define RUN(...) (&(RUN_OPTS){ .size = sizeof(RUN_OPTS), __VA_ARGS__ })
+
 #define W 64u
 #define H 48u
 #define PITCH 96u
@@ -95,7 +99,7 @@ static void expected(const struct dlbuf_frame *frame, const struct dlbuf_prepare
 	f.release = NULL;
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	REQUIRE_OK(dlbuf_prepare_create(cpu, &f, opts, &plan));
-	REQUIRE_OK(dlbuf_prepare_frame(plan, &f, &out, index, 0));
+	REQUIRE_OK(dlbuf_prepare_frame(plan, &f, RUN(.index = index), &out));
 	dlbuf_prepare_destroy(plan);
 	dlbuf_device_close(cpu);
 }
@@ -135,9 +139,9 @@ int cts_prepare_small(struct dlbuf_device *dev, int fd)
 	if (!ret)
 		ret = dlbuf_import(dev, fd, &layout, NULL, &out);
 	if (!ret)
-		ret = dlbuf_prepare_frame(plan, &f, out, 0, 0);
+		ret = dlbuf_prepare_frame(plan, &f, NULL, out);
 	if (!ret)
-		ret = dlbuf_prepare_crops(plan, &f, crops, 2, out, 0, 0, NULL);
+		ret = dlbuf_prepare_frame(plan, &f, RUN(.crops = crops, .ncrops = 2), out);
 	dlbuf_prepare_destroy(plan);
 	cts_delete(out);
 	return ret;
@@ -153,40 +157,40 @@ static void frame_is_prepared(void *arg)
 
 	scene_open(&s);
 	t = &s.out->dl_tensor;
-	REQUIRE_OK(dlbuf_prepare_frame(s.plan, &s.frame, s.out, 1, 0));
+	REQUIRE_OK(dlbuf_prepare_frame(s.plan, &s.frame, RUN(.index = 1), s.out));
 	CHECK(is_prepared(&s, 1, &scene_opts));
 	cts_peek(s.out_fd, 0, &first, sizeof(first));
 	CHECK(first == 0);
 	UNTIL(fired(&s) == 1);
 	/* One buffer, seen again: from the cache. */
-	REQUIRE_OK(dlbuf_prepare_frame(s.plan, &s.frame, s.out, 0, 0));
+	REQUIRE_OK(dlbuf_prepare_frame(s.plan, &s.frame, NULL, s.out));
 	CHECK(is_prepared(&s, 0, &scene_opts) && is_prepared(&s, 1, &scene_opts));
 	UNTIL(fired(&s) == 2);
 	/* A failure keeps the lease. */
 	other = s.frame;
 	other.width -= 2;
-	CHECK_ERR(dlbuf_prepare_frame(s.plan, &other, s.out, 0, 0), -EINVAL);
-	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, s.out, 2, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_frame(s.plan, &other, NULL, s.out), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, RUN(.index = 2), s.out), -EINVAL);
 	s.out->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
-	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, s.out, 0, 0), -EACCES);
+	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, NULL, s.out), -EACCES);
 	s.out->flags = 0;
 	s.out->version.major++;
-	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, s.out, 0, 0), -EPROTO);
+	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, NULL, s.out), -EPROTO);
 	s.out->version.major--;
 	t->dtype.bits = 16;
-	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, s.out, 0, 0), -EOPNOTSUPP);
+	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, NULL, s.out), -EOPNOTSUPP);
 	t->dtype.bits = 32;
 	t->device.device_type++;
-	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, s.out, 0, 0), -EOPNOTSUPP);
+	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, NULL, s.out), -EOPNOTSUPP);
 	t->device.device_type--;
 	other = s.frame;
 	other.planes[0].fd = STDIN_FILENO;
-	CHECK_ERR(dlbuf_prepare_frame(s.plan, &other, s.out, 0, 0), -EBADF);
+	CHECK_ERR(dlbuf_prepare_frame(s.plan, &other, NULL, s.out), -EBADF);
 	other = s.frame;
 	other.planes[0].offset = PITCH * H + cts_more;
-	CHECK_ERR(dlbuf_prepare_frame(s.plan, &other, s.out, 0, 0), -ERANGE);
+	CHECK_ERR(dlbuf_prepare_frame(s.plan, &other, NULL, s.out), -ERANGE);
 	copy = *s.out;
-	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, &copy, 0, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, NULL, &copy), -EINVAL);
 	CHECK_SAYS("a copy of its struct");
 	CHECK_EQ(fired(&s), 2);
 	scene_close(&s);
@@ -214,12 +218,13 @@ static void beyond_the_tensor(void *arg)
 		DLTensor *t = &(rows[i].plane < 0 ? s.out : planes[rows[i].plane])->dl_tensor;
 
 		t->byte_offset += (uint64_t)rows[i].move;
-		if (!CHECK_ERR(dlbuf_prepare_tensors(s.plan, planes, n, s.out, rows[i].index, 0), -EINVAL) ||
+		if (!CHECK_ERR(dlbuf_prepare_tensors(s.plan, planes, n,
+						     RUN(.index = rows[i].index), s.out), -EINVAL) ||
 		    !CHECK_SAYS("reach beyond"))
 			ktap_note(NULL, 0, "row %zu", i);
 		t->byte_offset -= (uint64_t)rows[i].move;
 	}
-	CHECK_OK(dlbuf_prepare_tensors(s.plan, planes, n, s.out, 0, 0));
+	CHECK_OK(dlbuf_prepare_tensors(s.plan, planes, n, NULL, s.out));
 	while (n--)
 		cts_delete(planes[n]);
 	scene_close(&s);
@@ -276,7 +281,7 @@ static void cropped_frames(void *arg)
 			if (ret && CHECK(ret == -EOPNOTSUPP && strcmp(cts_access->backend, "cpu")))
 				break;
 			REQUIRE_OK(ret);
-			ret = dlbuf_prepare_frame(plan, &f, s.out, k, 0);
+			ret = dlbuf_prepare_frame(plan, &f, RUN(.index = k), s.out);
 			dlbuf_prepare_destroy(plan);
 			if (!CHECK_OK(ret))
 				ktap_note(NULL, 0, "crop %zu: %s", i, dlbuf_last_error());
@@ -307,9 +312,9 @@ static void acquired_by_the_caller(void *arg)
 	scene_open(&s);
 	REQUIRE_OK(dlbuf_acquire(s.out, DLBUF_WRITE, NULL, NULL));
 	if (cpu)
-		CHECK_OK(dlbuf_prepare_frame(s.plan, &s.frame, s.out, 0, 0));
+		CHECK_OK(dlbuf_prepare_frame(s.plan, &s.frame, NULL, s.out));
 	else
-		CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, s.out, 0, 0), -EBUSY);
+		CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, NULL, s.out), -EBUSY);
 	CHECK_OK(dlbuf_release(s.out, NULL, NULL));
 	UNTIL(fired(&s) == cpu);
 	REQUIRE_OK(dlbuf_prepare_create(s.dev, &s.frame, &opts, &plan));
@@ -317,7 +322,7 @@ static void acquired_by_the_caller(void *arg)
 	/* Two mappings of a dma-buf have two addresses, and the CPU looks at these. */
 	if (cpu)
 		goto out;
-	CHECK_ERR(dlbuf_prepare_frame(plan, &s.frame, self, 0, 0), -EOPNOTSUPP);
+	CHECK_ERR(dlbuf_prepare_frame(plan, &s.frame, NULL, self), -EOPNOTSUPP);
 	CHECK_SAYS("overlaps");
 	CHECK_EQ(fired(&s), 0);
 out:
@@ -338,7 +343,7 @@ static void *call_run(void *arg)
 {
 	struct call *c = arg;
 
-	c->ret = dlbuf_prepare_frame(c->s->plan, &c->s->frame, c->s->out, 0, 0);
+	c->ret = dlbuf_prepare_frame(c->s->plan, &c->s->frame, NULL, c->s->out);
 	__atomic_store_n(&c->over, true, __ATOMIC_RELEASE);
 	return NULL;
 }
@@ -382,7 +387,8 @@ static void waits_for_others(void *arg)
 	}
 	blocks = blocks_at(s.dev);
 	if (blocks)
-		CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, s.out, 0, 1), -ETIME);
+		CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame,
+					      RUN(.deadline_ns = 1), s.out), -ETIME);
 	REQUIRE(!pthread_create(&c.thread, NULL, call_run, &c));
 	cts_until_idle(&c.over);
 	CHECK_EQ(fired(&s), 0);
@@ -428,7 +434,7 @@ static void shared_lease(void *arg)
 	scene_open(&s);
 	s.frame.release = NULL;
 	REQUIRE_OK(dlbuf_lease_create(fire, &s.fired, &s.frame.lease));
-	CHECK_OK(dlbuf_prepare_frame(s.plan, &s.frame, s.out, 0, 0));
+	CHECK_OK(dlbuf_prepare_frame(s.plan, &s.frame, NULL, s.out));
 	CHECK_EQ(fired(&s), 0);
 	dlbuf_lease_drop(s.frame.lease);
 	UNTIL(fired(&s) == 1);
@@ -454,7 +460,7 @@ static void copied_tensors(void *arg)
 	opts.view = DLBUF_VIEW_PLANES;
 	REQUIRE_OK(dlbuf_import_frame(s.dev, &s.frame, &opts, planes, &n));
 	for (int i = 0; i < 2; i++)
-		CHECK_OK(dlbuf_prepare_tensors(s.plan, planes, n, s.out, i, 0));
+		CHECK_OK(dlbuf_prepare_tensors(s.plan, planes, n, RUN(.index = i), s.out));
 	CHECK_EQ(fired(&s), 0);
 	while (n--)
 		cts_delete(planes[n]);
@@ -484,7 +490,7 @@ static void *prepare_often(void *arg)
 	if (!p->ret)
 		p->ret = dlbuf_prepare_create(p->s->dev, &frame, &scene_opts, &plan);
 	for (int i = 0; i < 8 && !p->ret; i++)
-		p->ret = dlbuf_prepare_frame(plan, &frame, out, p->index, 0);
+		p->ret = dlbuf_prepare_frame(plan, &frame, RUN(.index = p->index), out);
 	dlbuf_prepare_destroy(plan);
 	cts_delete(out);
 	return NULL;
@@ -522,7 +528,7 @@ static void over_the_frame(void *arg)
 	scene_open(&s);
 	REQUIRE_OK(dlbuf_prepare_create(s.dev, &s.frame, &opts, &plan));
 	REQUIRE_OK(dlbuf_import(s.dev, s.fd, &layout, NULL, &out));
-	CHECK_ERR(dlbuf_prepare_frame(plan, &s.frame, out, 0, 0), -EOPNOTSUPP);
+	CHECK_ERR(dlbuf_prepare_frame(plan, &s.frame, NULL, out), -EOPNOTSUPP);
 	CHECK_SAYS("overlaps");
 	CHECK_EQ(fired(&s), 0);
 	cts_delete(out);
@@ -536,6 +542,7 @@ static void crops_of_a_frame(void *arg)
 	static const struct dlbuf_crop crops[] = { { .x = 0 }, { 5, 3, 20.5, 30 }, { 60, 0, 5, 5 } };
 	struct dlbuf_prepare_info infos[2] = { { .size = sizeof(infos[0]) } };
 	struct dlbuf_prepare_opts second = scene_opts;
+	DLBUF_INFO(dlbuf_prepare_info, info);
 	double x, y;
 	struct scene s;
 
@@ -544,16 +551,20 @@ static void crops_of_a_frame(void *arg)
 	second.crop_width = 20.5;
 	second.crop_height = 30;
 	scene_open(&s);
-	CHECK_ERR(dlbuf_prepare_crops(s.plan, &s.frame, crops, 3, s.out, 0, 0, NULL), -EINVAL);
-	CHECK_ERR(dlbuf_prepare_crops(s.plan, &s.frame, crops, 2, s.out, 1, 0, NULL), -EINVAL);
-	CHECK_ERR(dlbuf_prepare_crops(s.plan, &s.frame, NULL, 1, s.out, 0, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame,
+				      RUN(.crops = crops, .ncrops = 3), s.out), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame,
+				      RUN(.crops = crops, .ncrops = 2, .index = 1), s.out), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame,
+				      RUN(.crops = NULL, .ncrops = 1), s.out), -EINVAL);
 	CHECK_EQ(fired(&s), 0);
-	REQUIRE_OK(dlbuf_prepare_crops(s.plan, &s.frame, crops, 2, s.out, 0, 0, infos));
+	REQUIRE_OK(dlbuf_prepare_frame(s.plan, &s.frame,
+				       RUN(.crops = crops, .ncrops = 2, .infos = infos), s.out));
 	CHECK(is_prepared(&s, 0, &scene_opts) && is_prepared(&s, 1, &second));
 	UNTIL(fired(&s) == 1);
 	/* The plan's own again. */
-	REQUIRE_OK(dlbuf_prepare_frame(s.plan, &s.frame, s.out, 1, 0));
-	CHECK(is_prepared(&s, 1, &scene_opts));
+	REQUIRE_OK(dlbuf_prepare_frame(s.plan, &s.frame, RUN(.index = 1, .infos = &info), s.out));
+	CHECK(is_prepared(&s, 1, &scene_opts) && info.scaled_height == 24 && info.top == 4);
 	UNTIL(fired(&s) == 2);
 	dlbuf_prepare_map(&infos[1], infos[1].left, infos[1].top, &x, &y);
 	CHECK(x == 5 && y == 3 && infos[0].scaled_height == 24 && infos[1].scaled_height == SIDE);
@@ -595,7 +606,7 @@ static void many_crops(void *arg)
 	plain.dl_tensor.device.device_type = kDLCPU;
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	REQUIRE_OK(dlbuf_prepare_create(cpu, &s.frame, &opts, &plan));
-	REQUIRE_OK(dlbuf_prepare_crops(plan, &s.frame, crops, N, &plain, 0, 0, NULL));
+	REQUIRE_OK(dlbuf_prepare_frame(plan, &s.frame, RUN(.crops = crops, .ncrops = N), &plain));
 	dlbuf_prepare_destroy(plan);
 	dlbuf_device_close(cpu);
 	real_backend = s.dev->backend;
@@ -604,7 +615,7 @@ static void many_crops(void *arg)
 	s.dev->backend = &backend;
 	REQUIRE_OK(dlbuf_import(s.dev, fd, &layout, NULL, &out));
 	REQUIRE_OK(dlbuf_prepare_create(s.dev, &s.frame, &opts, &plan));
-	REQUIRE_OK(dlbuf_prepare_crops(plan, &s.frame, crops, N, out, 0, 0, NULL));
+	REQUIRE_OK(dlbuf_prepare_frame(plan, &s.frame, RUN(.crops = crops, .ncrops = N), out));
 	CHECK_EQ(submits, 2);
 	/* Their tables stay until they have been read. */
 	dlbuf_prepare_destroy(plan);
@@ -619,44 +630,6 @@ static void many_crops(void *arg)
 	s.dev->backend = real_backend;
 	scene_close(&s);
 	close(fd);
-}
-
-/* The same without a plan, by one that the device keeps. */
-static void without_a_plan(void *arg)
-{
-	struct dlbuf_prepare_opts opts = scene_opts;
-	DLBUF_INFO(dlbuf_prepare_info, info);
-	struct dlbuf_frame other;
-	struct scene s;
-
-	scene_open(&s);
-	for (int i = 0; i < 2; i++) {
-		REQUIRE_OK(dlbuf_prepare_once(s.dev, &s.frame, &opts, s.out, i, 0, &info));
-		CHECK(is_prepared(&s, i, &opts));
-		CHECK(info.scaled_height == 24 && info.top == 4);
-	}
-	opts.pad[0] = 0;
-	REQUIRE_OK(dlbuf_prepare_once(s.dev, &s.frame, &opts, s.out, 0, 0, NULL));
-	CHECK(is_prepared(&s, 0, &opts));
-	opts.rule = DLBUF_SIZE_SCALED;
-	for (uint32_t i = 8; i <= 16; i += 8) {
-		opts.scaled_width = opts.scaled_height = i;
-		REQUIRE_OK(dlbuf_prepare_once(s.dev, &s.frame, &opts, s.out, 0, 0, &info));
-		CHECK(is_prepared(&s, 0, &opts) && info.scaled_width == i);
-	}
-	/* A frame that is stored turned is of another kind. */
-	s.frame.orientation = DLBUF_ORIENTATION_TRANSPOSE;
-	REQUIRE_OK(dlbuf_prepare_once(s.dev, &s.frame, &opts, s.out, 0, 0, &info));
-	CHECK(is_prepared(&s, 0, &opts) && info.turn == 1 && info.flags == DLBUF_PREPARE_FLIP_X);
-	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, s.out, 0, 0), -EINVAL);
-	CHECK_SAYS("another orientation");
-	UNTIL(fired(&s) == 6);
-	CHECK_ERR(dlbuf_prepare_once(NULL, &s.frame, &opts, s.out, 0, 0, NULL), -EINVAL);
-	other = s.frame;
-	other.code = DLBUF_FOURCC('M', 'J', 'P', 'G');
-	CHECK_ERR(dlbuf_prepare_once(s.dev, &other, &opts, s.out, 0, 0, NULL), -EOPNOTSUPP);
-	CHECK_EQ(fired(&s), 6);
-	scene_close(&s);
 }
 
 /* ---- values of a device and of the CPU */
@@ -792,7 +765,7 @@ static void values(void *arg)
 		cts_poke(out_fd, 0, want, t.bytes);
 		REQUIRE_OK(dlbuf_import(dev, out_fd, &t.layout, NULL, &out));
 		REQUIRE_OK(dlbuf_prepare_create(dev, &t.frame, &t.opts, &plan));
-		REQUIRE_OK(dlbuf_prepare_frame(plan, &t.frame, out, 1, 0));
+		REQUIRE_OK(dlbuf_prepare_frame(plan, &t.frame, RUN(.index = 1), out));
 		dlbuf_prepare_destroy(plan);
 		cts_delete(out);
 		if (!cts_computes)
@@ -936,7 +909,6 @@ void cts_cases_prepare(void)
 	ktap_case("prepare/overlap", over_the_frame, NULL);
 	ktap_case("prepare/crops", crops_of_a_frame, NULL);
 	ktap_case("prepare/cropped", cropped_frames, NULL);
-	ktap_case("prepare/without-plan", without_a_plan, NULL);
 	ktap_case("prepare/waits", waits_for_others, (void *)&waits[0]);
 	ktap_case("prepare/lease", shared_lease, NULL);
 	if (!strcmp(cts_access->backend, "cpu"))

@@ -419,7 +419,8 @@ static void check_values(struct choice *c, struct dlbuf_prepare *plan, struct pl
 			plan->byte_kernels = older_bytes();
 		}
 		prepare_scratch(plan);
-		CHECK(!dlbuf_prepare_tensors(plan, planes->list, c->scene.nplanes, &t->t, index, 0));
+		CHECK(!dlbuf_prepare_tensors(plan, planes->list, c->scene.nplanes,
+					     RUN(.index = index), &t->t));
 		target_take(t, index, image);
 		CHECK(untouched(t));
 		CHECK(!compare_image(&c->r, &plan->info, components, n, image,
@@ -473,12 +474,12 @@ static void check_frame(struct input *in, struct choice *c, struct dlbuf_prepare
 			memcpy(at + y * pitch, s->planes[i] + y * s->pitches[i], row);
 	}
 	again = malloc(bytes);
-	ret = byte(in) & 1 ? dlbuf_prepare_once(memory.cpu, &f, &c->o, &t->t, index, 0, &info) :
-			     dlbuf_prepare_frame(plan, &f, &t->t, index, 0);
+	ret = dlbuf_prepare_frame(plan, &f, RUN(.index = index, .infos = byte(in) & 1 ? &info : NULL), &t->t);
 	CHECK(!ret || (may_be_refused(c, &f) && (ret == -EINVAL || ret == -EOPNOTSUPP)));
 	if (!ret) {
 		target_take(t, index, again);
 		CHECK(!memcmp(again, image, bytes));
+		CHECK(!info.width || same_info(&info, &plan->info));
 	}
 	CHECK(untouched(t));
 	free(again);
@@ -510,7 +511,8 @@ static void check_crops(struct input *in, struct choice *c, struct dlbuf_prepare
 			want[i].width != plan->info.width || want[i].height != plan->info.height;
 	}
 	target_make(in, &t, &plan->info, &c->o, index + n);
-	ret = dlbuf_prepare_tensor_crops(plan, planes->list, c->scene.nplanes, crops, n, &t.t, index, 0, infos);
+	ret = dlbuf_prepare_tensors(plan, planes->list, c->scene.nplanes,
+				    RUN(.crops = crops, .ncrops = n, .infos = infos, .index = index), &t.t);
 	if (bad) {
 		CHECK(ret == -EINVAL && dlbuf_last_error()[0] && untouched(&t));
 	} else {
@@ -527,7 +529,7 @@ static void check_crops(struct input *in, struct choice *c, struct dlbuf_prepare
 			o.crop_height = crops[i].height;
 			CHECK(!dlbuf_prepare_create(NULL, &c->frame, &o, &other));
 			target_make(&(struct input){ 0 }, &alone, &other->info, &o, 1);
-			CHECK(!dlbuf_prepare_tensors(other, planes->list, c->scene.nplanes, &alone.t, 0, 0));
+			CHECK(!dlbuf_prepare_tensors(other, planes->list, c->scene.nplanes, NULL, &alone.t));
 			target_take(&alone, 0, one);
 			CHECK(!memcmp(image, one, bytes));
 			free(alone.memory);
@@ -623,7 +625,7 @@ static void check_refused(struct input *in, struct choice *c, struct dlbuf_prepa
 	default:
 		index = how & 16 ? -1 : t->shape[0];
 	}
-	ret = dlbuf_prepare_tensors(plan, p.list, n, &t->t, index, 0);
+	ret = dlbuf_prepare_tensors(plan, p.list, n, RUN(.index = index), &t->t);
 	CHECK(ret == want && dlbuf_last_error()[0]);
 	*t = keep;
 	CHECK(untouched(t));
@@ -659,7 +661,7 @@ static void check_any(struct choice *c, struct dlbuf_prepare *plan, struct targe
 		};
 		p.list[i] = &p.t[i];
 	}
-	CHECK(!dlbuf_prepare_tensors(plan, p.list, s->nplanes, &t->t, index, 0));
+	CHECK(!dlbuf_prepare_tensors(plan, p.list, s->nplanes, RUN(.index = index), &t->t));
 	target_take(t, index, image);
 	CHECK(untouched(t));
 	for (uint32_t i = 0; i < plan->info.width * plan->info.height * plan->info.channels &&
@@ -674,7 +676,6 @@ static void check_any(struct choice *c, struct dlbuf_prepare *plan, struct targe
 
 static void check_plan(struct input *in, struct choice *c, struct dlbuf_prepare *plan)
 {
-	struct dlbuf_prepare_info info = { .size = sizeof(info) };
 	uint32_t n = 1 + byte(in) % 3, index = byte(in) % n;
 	struct plane_tensors planes;
 	struct target t;
@@ -695,8 +696,8 @@ static void check_plan(struct input *in, struct choice *c, struct dlbuf_prepare 
 		scene_tensors(&c->scene, &planes);
 		t.t.dl_tensor.byte_offset++;
 		if (c->o.dtype.bits > 8)
-			CHECK(dlbuf_prepare_tensors(plan, planes.list, c->scene.nplanes, &t.t, index,
-						    0) == -EOPNOTSUPP && untouched(&t));
+			CHECK(dlbuf_prepare_tensors(plan, planes.list, c->scene.nplanes,
+						    RUN(.index = index), &t.t) == -EOPNOTSUPP && untouched(&t));
 		t.t.dl_tensor.byte_offset--;
 		check_refused(in, c, plan, &planes, &t, index);
 		check_values(c, plan, &planes, &t, index, image);

@@ -103,7 +103,7 @@ static void *by_hand(GstSample *sample, const struct dlbuf_prepare_opts *opts,
 	values = malloc(sides[0] * sides[1] * sides[2] * opts->dtype.bits / 8);
 	REQUIRE(values);
 	DLManagedTensorVersioned out = TENSOR(values, opts->dtype, 3, sides, NULL);
-	CHECK_OK(dlbuf_prepare_tensors(plan, list, f.nplanes, &out, 0, 0));
+	CHECK_OK(dlbuf_prepare_tensors(plan, list, f.nplanes, NULL, &out));
 	gst_video_frame_unmap(&v);
 	dlbuf_prepare_destroy(plan);
 	return values;
@@ -449,7 +449,7 @@ TEST(prepare_refuses)
 		{ "width=8 height=8 std=1e-30", "std", LIBRARY },
 		{ "width=-1 height=8", "4294967295x8 pixels, 32768 a side", LIBRARY },
 		{ "width=8 height=8 crop=-1,0,4,4", "the x of crop is -1", LIBRARY },
-		{ "width=8 height=8 pad-colour=300", "pad-colour is 300", LIBRARY },
+		{ "width=8 height=8 pad-colour=300", "the colour of pad is 300", LIBRARY },
 		{ "width=8 height=8 fit=crop crop-pct=2", "crop-pct is 2", LIBRARY },
 		{ "rule=pixels", "rule pixels needs min-pixels or max-pixels", LIBRARY },
 		{ "rule=scaled", "needs scaled-width and scaled-height", LIBRARY },

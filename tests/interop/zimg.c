@@ -69,7 +69,7 @@ static void by_dlbuf(const struct picture *p, struct dlbuf_colour colour)
 	for (int i = 0; i < 3; i++)
 		list[i] = &t[i];
 	REQUIRE_OK(dlbuf_prepare_create(NULL, &f, &opts, &plan));
-	REQUIRE_OK(dlbuf_prepare_tensors(plan, list, 3, &t[3], 0, 0));
+	REQUIRE_OK(dlbuf_prepare_tensors(plan, list, 3, NULL, &t[3]));
 	dlbuf_prepare_destroy(plan);
 }
 

@@ -51,12 +51,38 @@ static void dlbuf(void *arg)
 static void layout(void *arg)
 {
 #include "generated/layout-1.inc"
-	uint64_t first, end;
-
-	CHECK_OK(dlbuf_layout_extent(&layout, &first, &end));
+	int fd;
+#include "generated/layout-2.inc"
+	CHECK_EQ(lseek(fd, 0, SEEK_END), (4096 + 1080 * 5760 + 4095) / 4096 * 4096);
+	close(fd);
 	CHECK_EQ(first, 4096);
 	CHECK_EQ(end, 4096 + 1080 * 5760);
 }
+
+#include "generated/device-1.inc"
+
+/* The cache has no import of it any more, and no fd is left. */
+static void device(void *arg)
+{
+	struct dlbuf_device *cpu = cts_open();
+	DLBUF_INFO(dlbuf_device_stats, stats);
+	int fd = cts_alloc("udmabuf", 4096);
+
+	cts_delete(cts_import(cpu, fd, 4096));
+	CHECK_OK(dlbuf_device_get_stats(cpu, &stats));
+	CHECK_EQ(stats.idle, 1);
+	remove_buffer(cpu, fd);
+	CHECK_OK(dlbuf_device_get_stats(cpu, &stats));
+	CHECK_EQ(stats.idle, 0);
+	dlbuf_device_close(cpu);
+}
+
+struct buffer {
+	bool failed, queued;
+};
+#define queue_again(buffer) ((buffer)->queued = true)
+#include "generated/frame-3.inc"
+#undef queue_again
 
 /* A frame on two devices has one lease, which fires once. */
 static void frame(void *arg)
@@ -66,6 +92,7 @@ static void frame(void *arg)
 	int fd AUTO_FD = cts_alloc("udmabuf", W * H), fired = 0, *buffer = &fired;
 	struct dlbuf_frame frame = PICTURE(W, H, DLBUF_FOURCC('G', 'R', 'E', 'Y'), DLBUF_CODE_V4L2, 1,
 		.planes = { { .fd = fd, .pitch = W } });
+	struct buffer state = { .failed = true };
 	uint32_t na = 0, nb = 0;
 
 #define queue_again count
@@ -83,6 +110,13 @@ static void frame(void *arg)
 	CHECK(!frame.release && frame.lease);
 	dlbuf_lease_drop(frame.lease);
 	CHECK_EQ(fired, 2);
+	frame.lease = NULL;
+	frame.release = give_back;
+	frame.release_data = &state;
+	REQUIRE_OK(dlbuf_import_frame(cpu, &frame, NULL, a, &na));
+	CHECK(!state.queued);
+	cts_delete(a[0]);
+	CHECK(state.queued && !state.failed);
 	dlbuf_device_close(cpu);
 	dlbuf_device_close(gpu);
 }
@@ -177,6 +211,7 @@ static void pool(void *arg)
 static void page(void *arg)
 {
 	DLManagedTensorVersioned *input;
+	struct dlbuf_prepare *plan;
 	struct dlbuf_camera *camera;
 	struct dlbuf_device *cpu;
 	double sum = 0;
@@ -192,6 +227,7 @@ static void page(void *arg)
 	CHECK(sum > 1000 && sum < 3 * 640 * 640);
 	CHECK_OK(dlbuf_release(input, NULL, NULL));
 	input->deleter(input);
+	dlbuf_prepare_destroy(plan);
 	dlbuf_camera_close(camera);
 	dlbuf_device_close(cpu);
 }
@@ -226,7 +262,7 @@ int main(int argc, char **argv)
 		const char *name;
 		ktap_fn fn;
 	} cases[] = {
-		{ "base", base }, { "dlbuf", dlbuf }, { "layout", layout }, { "frame", frame },
+		{ "base", base }, { "dlbuf", dlbuf }, { "layout", layout }, { "device", device }, { "frame", frame },
 		{ "sync", sync_ }, { "socket", socket_ }, { "pool", pool }, { "page", page },
 		{ "prepare", prepare },
 	};

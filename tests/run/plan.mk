@@ -515,8 +515,6 @@ lab-libcamera := $(media)
 behind-camera := $(in-camera) --each
 behind-prepare := $(behind-camera)
 behind-libcamera := $(b)/gcc/interop/uvc
-lab-nvvpi := --env DLBUF_CUDA_LIBRARY=$(doubles)/libcuda.so --env FAKE_CUDA=thor
-behind-nvvpi := env LD_LIBRARY_PATH=$(b)/gcc/interop
 lab-pipewire := $(media) --gpu
 behind-pipewire := tests/interop/session
 lab-vaapi := $(media)

@@ -71,6 +71,7 @@ TEST(crops_that_are_far_apart)
 					   DLBUF_CODE_V4L2, 1, .planes = { { .pitch = 64 } });
 	int fd = memfd_create("sparse", MFD_CLOEXEC), from = memfd_create("frame", MFD_CLOEXEC);
 	struct dlbuf_crop crops[CROPS] = { { .x = 0 }, { 8, 0, 8, 8 }, { 16, 8, 8, 8 } };
+	DLBUF_OPTS(dlbuf_prepare_run_opts, run, .crops = crops, .ncrops = CROPS);
 	uint8_t pixels[64 * 16];
 	float got[SIDE * SIDE];
 
@@ -90,7 +91,7 @@ TEST(crops_that_are_far_apart)
 		REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &out));
 		REQUIRE_OK(dlbuf_prepare_create(dev, &frame, &opts, &plan));
 		watch("cuLaunchKernel");
-		CHECK_OK(dlbuf_prepare_crops(plan, &frame, crops, CROPS, out, 0, 0, NULL));
+		CHECK_OK(dlbuf_prepare_frame(plan, &frame, &run, out));
 		CHECK_EQ(seen, rows[i].launches);
 		for (int k = 0; k < CROPS; k++) {
 			CHECK(pread(fd, got, sizeof(got), (off_t)layout.byte_offset +

@@ -209,11 +209,15 @@ TEST(no_room_for_a_merged_fence)
 	CHECK_EQ(out, 77);
 }
 
-TEST(a_closed_fence)
+static void closed_told(void *data)
 {
-	int fd = new_event(1), status = 77, out = 77;
+}
 
-	need_machine();
+/* As an argument, 0 is an fd and does not mean "none". */
+static void closed_fence(int fd)
+{
+	int status = 77, out = 77;
+
 	close(fd);
 	CHECK_ERR(dlbuf_fence_wait(fd, 1), -EBADF);
 	CHECK_ERR(dlbuf_fence_wait(fd, 0), -EBADF);
@@ -224,8 +228,19 @@ TEST(a_closed_fence)
 	CHECK_ERR(dlbuf_fence_set_deadline(fd, 1), -EBADF);
 	CHECK_ERR(dlbuf_fence_export(fd, DLBUF_READ, &out), -EBADF);
 	CHECK_ERR(dlbuf_fence_import(fd, DLBUF_READ, fd), -EBADF);
+	CHECK_ERR(dlbuf_fence_notify(fd, closed_told, NULL), -EBADF);
 	CHECK_EQ(status, 77);
 	CHECK_EQ(out, 77);
+}
+
+TEST(a_closed_fence)
+{
+	int in AUTO_FD = dup(STDIN_FILENO);
+
+	need_machine();
+	closed_fence(new_event(1));
+	closed_fence(STDIN_FILENO);
+	CHECK_EQ(dup2(in, STDIN_FILENO), STDIN_FILENO);
 }
 
 /* poll() leaves a negative fd out and would wait without end. */

@@ -13,6 +13,10 @@
 #include "system/sys.h"
 #include "prepare_layouts.h"
 
+/* Options of one call. */
+#define RUN_OPTS struct dlbuf_prepare_run_opts
+#define RUN(...) (&(RUN_OPTS){ .size = sizeof(RUN_OPTS), __VA_ARGS__ })
+
 /* ------------------------------------------------------------ the picture */
 
 #define MAX_BYTES (1 << 20)
@@ -642,7 +646,8 @@ static int compare_crops(const struct run *r, const struct scene *s,
 		return 1;
 	plan->kernels = like->kernels;
 	plan->byte_kernels = like->byte_kernels;
-	wrong = !CHECK(!dlbuf_prepare_tensor_crops(plan, planes->list, s->nplanes, crops, 3, out, 0, 0, infos)) ||
+	wrong = !CHECK(!dlbuf_prepare_tensors(plan, planes->list, s->nplanes,
+					      RUN(.crops = crops, .ncrops = 3, .infos = infos), out)) ||
 		!CHECK(!memcmp(data, image, bytes) && !memcmp(data + 2 * bytes, image, bytes)) ||
 		!CHECK(!memcmp(&infos[0], info, sizeof(*info)) &&
 		       !memcmp(&infos[2], info, sizeof(*info)) && infos[1].crop_width == r->w);
@@ -794,7 +799,7 @@ static int compare(const struct run *r, double *worst)
 			CHECK(!prepare_scratch(plan));
 		}
 		memset(data, 0x5a, 3 * image);
-		if (dlbuf_prepare_tensors(plan, planes.list, s.nplanes, &out, 1, 0)) {
+		if (dlbuf_prepare_tensors(plan, planes.list, s.nplanes, RUN(.index = 1), &out)) {
 			ktap_note(NULL, 0, "%s: %s", r->l->name, dlbuf_last_error());
 			wrong = 1;
 		}
@@ -1151,7 +1156,7 @@ static enum path between_pages(char *const areas[4], const struct layout *l, uin
 		plan->byte_kernels = bytes;
 		REQUIRE(!prepare_scratch(plan));
 	}
-	CHECK(!dlbuf_prepare_tensors(plan, planes.list, s.nplanes, &out, 0, 0));
+	CHECK(!dlbuf_prepare_tensors(plan, planes.list, s.nplanes, NULL, &out));
 	path = path_of(plan, nhwc && C == 3);
 	dlbuf_prepare_destroy(plan);
 	scene_free(&s);

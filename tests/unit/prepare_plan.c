@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Plans: options and tensors that are refused, sizes, tiles, plans that a device keeps, values by hand. */
+/* Plans: options and tensors that are refused, sizes, tiles, frames of another kind, values by hand. */
 #include "ktap.h"
 
 #include <math.h>
@@ -26,6 +26,9 @@ static void ignore(DLManagedTensorVersioned *t)
 	(void)t;
 }
 
+/* Options of one call. */
+#define RUN_OPTS struct dlbuf_prepare_run_opts
+#define RUN(...) (&(RUN_OPTS){ .size = sizeof(RUN_OPTS), __VA_ARGS__ })
 #define OPTS(...) { .size = sizeof(struct dlbuf_prepare_opts), .width = 8, .height = 8, __VA_ARGS__ }
 
 TEST(options_that_are_refused)
@@ -35,13 +38,13 @@ TEST(options_that_are_refused)
 		const char *why;
 		struct dlbuf_prepare_opts o;
 	} rows[] = {
-		{ -EINVAL, "width and height", { .size = sizeof(rows[0].o) } },
+		{ -EINVAL, "the rule exact needs width and height", { .size = sizeof(rows[0].o) } },
 		{ -EINVAL, "width and height", { .size = sizeof(rows[0].o), .width = 8 } },
-		{ -EINVAL, "crop_x", OPTS(.crop_x = -1, .crop_width = 4, .crop_height = 4) },
+		{ -EINVAL, "the x of crop is -1; it can be 0 to 1000000000", OPTS(.crop_x = -1, .crop_width = 4, .crop_height = 4) },
 		{ -EINVAL, "not inside", OPTS(.crop_x = 15, .crop_width = 4, .crop_height = 4) },
 		{ -EINVAL, "not inside", OPTS(.crop_width = 4) },
 		{ -EINVAL, "not inside", OPTS(.crop_x = .5) },
-		{ -EINVAL, "crop_width", OPTS(.crop_width = NAN, .crop_height = 4) },
+		{ -EINVAL, "the width of crop is nan", OPTS(.crop_width = NAN, .crop_height = 4) },
 		{ -EINVAL, "1/1024", OPTS(.crop_y = 1, .crop_width = 8, .crop_height = 1e-16) },
 		{ -EINVAL, "1/1024", OPTS(.crop_x = 3, .crop_width = 1e-16, .crop_height = 4) },
 		{ -EINVAL, "std", OPTS(.std = { 0, 5e-324 }) },
@@ -54,7 +57,7 @@ TEST(options_that_are_refused)
 		{ -EINVAL, "threads is 4294967295; ", OPTS(.threads = UINT32_MAX) },
 		{ -EINVAL, "zero_point is -2147483648; it can be -256 ", OPTS(.zero_point = INT32_MIN) },
 		{ -EINVAL, "the crop of 16.000000001x12 at 0.1,0 ", OPTS(.crop_x = .1, .crop_width = 16 + 1e-9, .crop_height = 12) },
-		{ -EINVAL, "crop_pct is 1.5; it can be 1/1024 to 1", OPTS(.crop_pct = 1.5) },
+		{ -EINVAL, "crop_pct is 1.5; it can be 0.0009765625 to 1", OPTS(.crop_pct = 1.5) },
 		{ -EINVAL, "crop_pct", OPTS(.crop_pct = NAN) },
 		{ -EINVAL, "crop_pct", OPTS(.fit = DLBUF_FIT_CROP, .crop_pct = 1e-18) },
 		{ -EINVAL, "1/1024", OPTS(.crop_height = 5) },
@@ -67,7 +70,7 @@ TEST(options_that_are_refused)
 		{ -EINVAL, "scale", OPTS(.scale = INFINITY) },
 		{ -EINVAL, "mean", OPTS(.mean = { 0, 0, NAN }) },
 		{ -EINVAL, "std", OPTS(.std = { -1 }) },
-		{ -EINVAL, "pad", OPTS(.pad = { 256 }) },
+		{ -EINVAL, "the colour of pad is 256", OPTS(.pad = { 0, 0, 256 }) },
 		{ -EINVAL, "turn", OPTS(.turn = 4) },
 		{ -EINVAL, "filter", OPTS(.filter = 6) },
 		{ -EINVAL, "fit", OPTS(.fit = 3) },
@@ -236,6 +239,24 @@ TEST(crops_that_are_refused)
 		.dl_tensor = { .data = memory, .ndim = 4, .device = { kDLCPU, 0 },
 			.dtype = types[0], .shape = (int64_t[]){ 4, 3, 8, 8 } },
 	};
+	const struct dlbuf_crop *crops = rows[0].crops;
+	const struct dlbuf_prepare_run_opts no_size = { .index = 0 };
+	const struct {
+		const char *why;
+		size_t size;
+		const struct dlbuf_prepare_run_opts *opts;
+		DLManagedTensorVersioned *out;
+	} calls[] = {
+		{ "crops is NULL, and ncrops is 1", 0, RUN(.ncrops = 1), &out },
+		{ "ncrops is 0", 0, RUN(.crops = crops), &out },
+		{ "the tensor is NULL", 0, RUN(.crops = crops, .ncrops = 1), NULL },
+		{ "the tensor is NULL", 0, NULL, NULL },
+		{ "a size of 0", 0, RUN(.crops = crops, .ncrops = 1, .infos = infos), &out },
+		{ "a size of 0", 0, RUN(.infos = infos), &out },
+		/* The infos after the first would not be aligned. */
+		{ "a size of 13", 13, RUN(.crops = crops, .ncrops = 2, .infos = infos), &out },
+		{ "struct dlbuf_prepare_run_opts has a size of 0", 0, &no_size, &out },
+	};
 	struct dlbuf_prepare *plan = NULL;
 
 	memset(grey_pixels, 1, sizeof(grey_pixels));
@@ -246,23 +267,20 @@ TEST(crops_that_are_refused)
 		memset(memory, 0, sizeof(memory));
 		dlbuf_prepare_destroy(plan);
 		REQUIRE(!dlbuf_prepare_create(NULL, &grey_frame, &rows[i].o, &plan));
-		ret = dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[i].crops, 3, &out,
-						 rows[i].index, 0, infos);
+		ret = dlbuf_prepare_tensors(plan, grey_list, 1,
+					    RUN(.crops = rows[i].crops, .ncrops = 3, .infos = infos,
+						.index = rows[i].index), &out);
 		if (!CHECK(ret == (fine ? 0 : -EINVAL)) ||
 		    (ret && !CHECK(strstr(dlbuf_last_error(), rows[i].why) == dlbuf_last_error())))
 			ktap_note(NULL, 0, "row %zu, %s: %s", i, rows[i].why, dlbuf_last_error());
 		for (size_t k = 0; k < ARRAY_SIZE(memory); k++)
 			CHECK(!memory[k] == (!fine || k < 192));
 	}
-	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, NULL, 1, &out, 0, 0, NULL), -EINVAL);
-	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 0, &out, 0, 0, NULL), -EINVAL);
-	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 1, NULL, 0, 0, NULL), -EINVAL);
-	infos[0].size = 0;
-	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 1, &out, 0, 0, infos), -EINVAL);
-	/* The infos after the first would not be aligned. */
-	infos[0].size = 13;
-	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 2, &out, 0, 0, infos), -EINVAL);
-	CHECK_SAYS("a size of 13");
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		infos[0].size = calls[i].size;
+		CHECK_ERR(dlbuf_prepare_tensors(plan, grey_list, 1, calls[i].opts, calls[i].out), -EINVAL);
+		CHECK_SAYS(calls[i].why);
+	}
 	dlbuf_prepare_destroy(plan);
 }
 
@@ -305,7 +323,7 @@ TEST(strides_of_axes_of_one)
 	out.dl_tensor = (DLTensor){ .data = &value, .ndim = 4, .device = { kDLCPU, 0 }, .dtype = types[0],
 		.shape = ones, .strides = strides };
 	REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
-	CHECK(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, &out, 0, 0));
+	CHECK(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, NULL, &out));
 	CHECK(value == 7);
 	dlbuf_prepare_destroy(plan);
 	/* A pixel of two bytes is no axis of one. */
@@ -314,7 +332,7 @@ TEST(strides_of_axes_of_one)
 	from.dl_tensor.shape = (int64_t[]){ 1, 2 };
 	from.dl_tensor.strides = (int64_t[]){ 2, 2 };
 	REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
-	CHECK_ERR(dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from, &from }, 2, &out, 0, 0), -EOPNOTSUPP);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from, &from }, 2, NULL, &out), -EOPNOTSUPP);
 	CHECK_SAYS("plane 0 are not rows");
 	dlbuf_prepare_destroy(plan);
 }
@@ -384,62 +402,40 @@ TEST(tiles_cover_the_picture)
 	CHECK_ERR(dlbuf_prepare_tiles(NULL, 1, 1, 0, 0, NULL, 0, &n), -EINVAL);
 }
 
-/* Without a plan: no fd of the frame is a dma-buf, so that the calls fail, with a plan. */
-static int no_dmabuf(struct dlbuf_device *dev, uint32_t width)
+/* A plan refuses frames that differ from its own in anything but planes, fds and fences. */
+TEST(frames_of_another_kind)
 {
-	static float memory[192];
-	DLManagedTensorVersioned out = {
-		.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
-		.dl_tensor = { .data = memory, .ndim = 3, .device = { kDLCPU, 0 },
-			.dtype = types[0], .shape = (int64_t[]){ 3, 8, 8 } },
+	static const struct {
+		const char *what;
+		struct dlbuf_frame f;
+	} rows[] = {
+#define ROW(what, ...) ROW_(what, __VA_ARGS__)
+#define ROW_(what, w, h, c, space, ...)							\
+	{ what, { .size = sizeof(rows[0].f), .width = w, .height = h, .code = c,		\
+		  .code_space = space, __VA_ARGS__ } }
+#define GREY 16, 12, CC('G','R','E','Y'), V4L2
+		ROW("size", 16, 13, CC('G','R','E','Y'), V4L2), ROW("size", 18, 12, CC('G','R','E','Y'), V4L2),
+		ROW("format", 16, 12, CC('Y','1','6',' '), V4L2), ROW("format", 16, 12, CC('G','R','E','Y'), DRM),
+		ROW("modifier", GREY, .modifier = 1), ROW("colour", GREY, .colour.range = DLBUF_RANGE_FULL),
+		ROW("orientation", GREY, .orientation = DLBUF_ORIENTATION_TRANSPOSE),
+		ROW("crop", GREY, .crop = { 0, 0, 8, 12 }),
+#undef GREY
+#undef ROW_
+#undef ROW
 	};
 	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
-	struct dlbuf_frame f = grey_frame;
-
-	f.width = width;
-	f.nplanes = 1;
-	f.planes[0].pitch = width;
-	f.planes[0].fd = -1;
-	return dlbuf_prepare_once(dev, &f, &o, &out, 0, 0, NULL);
-}
-
-static void *many(void *dev)
-{
-	for (uint32_t i = 0; i < 200; i++)
-		CHECK_ERR(no_dmabuf(dev, 16 + i % 6), -EBADF);
-	return NULL;
-}
-
-TEST(plans_that_a_device_keeps)
-{
-	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
+	struct dlbuf_prepare *plan;
 	struct dlbuf_device *dev;
-	pthread_t threads[2];
-	void *plans[4];
-	int status;
+	char want[64];
 
 	REQUIRE(!dlbuf_device_open("cpu", NULL, &dev));
-	for (uint32_t i = 0; i < 4; i++)
-		CHECK_ERR(no_dmabuf(dev, 16 + i), -EBADF);
-	memcpy(plans, dev->plans, sizeof(plans));
-	for (uint32_t i = 4; i--;)
-		CHECK_ERR(no_dmabuf(dev, 16 + i), -EBADF);
-	for (int i = 0; i < 4; i++)
-		CHECK(dev->plans[i] && dev->plans[i] == plans[i]);
-	/* A fifth kind takes the place of one. */
-	CHECK_ERR(no_dmabuf(dev, 20), -EBADF);
-	status = 0;
-	for (int i = 0; i < 4; i++)
-		status += dev->plans[i] == plans[i];
-	CHECK_EQ(status, 3);
-	CHECK_ERR(dlbuf_prepare_once(NULL, &grey_frame, &o, NULL, 0, 0, NULL), -EINVAL);
-	CHECK_ERR(dlbuf_prepare_once(dev, NULL, &o, NULL, 0, 0, NULL), -EINVAL);
-	o.filter = 99;
-	CHECK_ERR(dlbuf_prepare_once(dev, &grey_frame, &o, NULL, 0, 0, NULL), -EINVAL);
-	for (int i = 0; i < 2; i++)
-		REQUIRE(!pthread_create(&threads[i], NULL, many, dev));
-	for (int i = 0; i < 2; i++)
-		pthread_join(threads[i], NULL);
+	REQUIRE(!dlbuf_prepare_create(dev, &grey_frame, &o, &plan));
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		snprintf(want, sizeof(want), "the frame has another %s:", rows[i].what);
+		CHECK_ERR(dlbuf_prepare_frame(plan, &rows[i].f, NULL, &grey), -EINVAL);
+		CHECK_SAYS(want);
+	}
+	dlbuf_prepare_destroy(plan);
 	dlbuf_device_close(dev);
 }
 
@@ -480,7 +476,7 @@ static void *use(void *data)
 	uintptr_t done = 0;
 
 	for (int i = 0; i < 300 || !done; i++) {
-		int ret = dlbuf_prepare_tensors(data, grey_list, 1, &out, 0, 0);
+		int ret = dlbuf_prepare_tensors(data, grey_list, 1, NULL, &out);
 
 		CHECK(!ret || ret == -EBUSY);
 		done += !ret;
@@ -520,8 +516,8 @@ TEST(threads_of_a_plan)
 	divide(plan->threads);
 	/* During a call, and in two threads at once: with threads of its own, both would wait for ever. */
 	plan->busy = fork_generation + 1;
-	CHECK_ERR(dlbuf_prepare_tensors(plan, grey_list, 1, &out, 0, 0), -EBUSY);
-	CHECK_ERR(dlbuf_prepare_frame(plan, &grey_frame, &out, 0, 0), -EBUSY);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, grey_list, 1, NULL, &out), -EBUSY);
+	CHECK_ERR(dlbuf_prepare_frame(plan, &grey_frame, NULL, &out), -EBUSY);
 	plan->busy = 0;
 	REQUIRE(!pthread_create(&other, NULL, use, plan));
 	CHECK(use(plan));
@@ -531,14 +527,14 @@ TEST(threads_of_a_plan)
 	pid = fork();
 	if (!pid) {
 		divide(plan->threads);
-		status = dlbuf_prepare_tensors(plan, grey_list, 1, &out, 0, 0) ||
-			dlbuf_prepare_frame(plan, &grey_frame, &out, 0, 0) != -ESTALE;
+		status = dlbuf_prepare_tensors(plan, grey_list, 1, NULL, &out) ||
+			dlbuf_prepare_frame(plan, &grey_frame, NULL, &out) != -ESTALE;
 		dlbuf_prepare_destroy(plan);
 		_exit(status);
 	}
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
 	CHECK_EQ(status, 0);
-	CHECK_ERR(dlbuf_prepare_tensors(plan, grey_list, 1, &out, 0, 0), -EBUSY);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, grey_list, 1, NULL, &out), -EBUSY);
 	plan->busy = 0;
 	dlbuf_prepare_destroy(plan);
 	dlbuf_device_close(dev);
@@ -580,10 +576,12 @@ TEST(no_memory)
 	do {
 		REQUIRE(!dlbuf_prepare_create(NULL, &grey_frame, &o, &plan));
 		fault_at(++n);
-		ret = dlbuf_prepare_tensor_crops(plan, grey_list, 1, crops, 2, &out, 0, 0, NULL);
+		ret = dlbuf_prepare_tensors(plan, grey_list, 1,
+					    RUN(.crops = crops, .ncrops = 2), &out);
 		fault_at(0);
 		CHECK(!ret || ret == -ENOMEM);
-		CHECK(!dlbuf_prepare_tensor_crops(plan, grey_list, 1, crops, 2, &out, 0, 0, NULL));
+		CHECK(!dlbuf_prepare_tensors(plan, grey_list, 1,
+					     RUN(.crops = crops, .ncrops = 2), &out));
 		dlbuf_prepare_destroy(plan);
 	} while (ret == -ENOMEM);
 	CHECK_EQ(n, 8);
@@ -656,7 +654,7 @@ TEST(tensors_that_are_refused)
 		memcpy(strides, rows[i].strides, sizeof(strides));
 		memset(memory, 0, sizeof(memory));
 		pixels[0] = 1;
-		ret = dlbuf_prepare_tensors(plan, planes, 1, &t, rows[i].index, 0);
+		ret = dlbuf_prepare_tensors(plan, planes, 1, RUN(.index = rows[i].index), &t);
 		if (!CHECK(ret == rows[i].ret) ||
 		    (ret && !CHECK(strstr(dlbuf_last_error(), rows[i].why))))
 			ktap_note(NULL, 0, "row %zu, %s: %s", i, rows[i].why, dlbuf_last_error());
@@ -703,7 +701,7 @@ TEST(tensors_that_are_refused)
 		from.dl_tensor.strides = strides[1] ? strides : NULL;
 		from.dl_tensor.dtype = plane_rows[i].dtype;
 		from.dl_tensor.device.device_type = plane_rows[i].device;
-		int ret = dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0);
+		int ret = dlbuf_prepare_tensors(plan, planes, 1, NULL, &over);
 
 		if (!CHECK(ret == plane_rows[i].ret) ||
 		    (ret && !CHECK(strstr(dlbuf_last_error(), plane_rows[i].why))))
@@ -716,39 +714,39 @@ TEST(tensors_that_are_refused)
 	REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &bits));
 	picture[0] = 12;
 	picture[1] = 33;
-	CHECK(!dlbuf_prepare_tensors(bits, (DLManagedTensorVersioned *[]){ &from, &from }, 2, &over, 0, 0));
+	CHECK(!dlbuf_prepare_tensors(bits, (DLManagedTensorVersioned *[]){ &from, &from }, 2, NULL, &over));
 	picture[1] = 31;
-	CHECK_ERR(dlbuf_prepare_tensors(bits, (DLManagedTensorVersioned *[]){ &from, &from }, 2, &over, 0, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensors(bits, (DLManagedTensorVersioned *[]){ &from, &from }, 2, NULL, &over), -EINVAL);
 	dlbuf_prepare_destroy(bits);
 	picture[1] = 16;
 	from.dl_tensor = (DLTensor){ .data = (char *)(memory + 191) + 3, .ndim = 3, .shape = picture,
 		.device = { kDLCPU, 0 }, .dtype = { kDLUInt, 8, 1 } };
-	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EOPNOTSUPP);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, NULL, &over), -EOPNOTSUPP);
 	CHECK(strstr(dlbuf_last_error(), "overlaps"));
-	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 2, &over, 0, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 2, NULL, &over), -EINVAL);
 	from.dl_tensor.data = NULL;
-	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, NULL, &over), -EINVAL);
 	from.dl_tensor.data = pixels;
 	from.dl_tensor.shape = NULL;
-	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, NULL, &over), -EINVAL);
 	from.dl_tensor.shape = (int64_t[]){ 12, 16, 3 };
 	from.dl_tensor.strides = (int64_t[]){ INT64_MAX / 2, 3, 1 };
-	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EOVERFLOW);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, NULL, &over), -EOVERFLOW);
 	from.dl_tensor.strides = NULL;
 	over.dl_tensor.byte_offset = 2;
-	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EOPNOTSUPP);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, NULL, &over), -EOPNOTSUPP);
 	CHECK_SAYS("4 bytes, and the first begins 2 bytes behind");
 	over.dl_tensor.byte_offset = 0;
 	over.dl_tensor.data = NULL;
-	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, NULL, &over), -EINVAL);
 	over.dl_tensor.shape = NULL;
-	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EINVAL);
-	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, NULL, 0, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, NULL, &over), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, NULL, NULL), -EINVAL);
 	planes[0] = NULL;
-	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EINVAL);
-	CHECK_ERR(dlbuf_prepare_tensors(plan, NULL, 1, &over, 0, 0), -EINVAL);
-	CHECK_ERR(dlbuf_prepare_frame(plan, &f, &over, 0, 0), -EINVAL);
-	CHECK_ERR(dlbuf_prepare_frame(NULL, &f, &over, 0, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, NULL, &over), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, NULL, 1, NULL, &over), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_frame(plan, &f, NULL, &over), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_frame(NULL, &f, NULL, &over), -EINVAL);
 	dlbuf_prepare_destroy(plan);
 }
 
@@ -782,7 +780,7 @@ TEST(floats_without_a_value)
 		o.width = 5;
 		o.height = 3;
 		REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
-		REQUIRE(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, &to, 0, 0));
+		REQUIRE(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, NULL, &to));
 		for (int i = 0; i < 15; i++)
 			if (!CHECK(fabs((double)out[i / 5][i % 5] - (i == 7 ? value : .25)) < 1e-5))
 				ktap_note(NULL, 0, "filter %zu, sample 0x%x, pixel %d: %g", r % 6,
@@ -817,7 +815,7 @@ TEST(mosaic_of_large_samples)
 	for (size_t k = 0; k < ARRAY_SIZE(samples); k++) {
 		for (int i = 0; i < 4 * 24; i++)
 			pixels[i / 24][i % 24] = samples[k];
-		REQUIRE(!dlbuf_prepare_tensors(plan, planes, 1, &to, 0, 0));
+		REQUIRE(!dlbuf_prepare_tensors(plan, planes, 1, NULL, &to));
 		for (int i = 0; i < 3 * 4 * 24; i++)
 			CHECK(fabs((double)out[i / 96][i / 24 % 4][i % 24] - (k ? 1 : 0)) < 1e-5);
 	}
@@ -861,7 +859,7 @@ TEST(values_by_hand)
 		o.width = 256;
 		o.height = 1;
 		REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
-		REQUIRE(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, &to, 0, 0));
+		REQUIRE(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, NULL, &to));
 		for (int i = 0; i < 256 && !r; i++)
 			for (int c = 0; c < 3; c++)
 				CHECK_EQ(out[i][c], fmin(nearbyint(pixels[i][c] / 2.) + 1, 255));
@@ -906,8 +904,7 @@ TEST(places_of_the_tensor_map_to_the_frame)
 			o.channels = DLBUF_CHANNELS_GREY;
 			REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
 			REQUIRE(!dlbuf_prepare_get_info(plan, &info));
-			REQUIRE(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1,
-						       &t, 0, 0));
+			REQUIRE(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, NULL, &t));
 			for (int y = 0; y < 32; y++) {
 				for (int x = 0; x < 32; x++) {
 					double u, v;
@@ -964,7 +961,7 @@ static void prepare_grey(const uint8_t *pixels, int w, int h, int orientation,
 	REQUIRE_OK(dlbuf_prepare_get_info(plan, info));
 	t.dl_tensor.shape = (int64_t[]){ 1, info->height, info->width };
 	REQUIRE(info->width * info->height <= 32 * 32);
-	CHECK(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, &t, 0, 0));
+	CHECK(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, NULL, &t));
 	dlbuf_prepare_destroy(plan);
 }
 

@@ -62,7 +62,7 @@ int picture_save(struct outfile *out, const struct dlbuf_frame *frame,
 		dlbuf_prepare_destroy(plan);
 		return fail(STATUS_SYSTEM, "no memory for a picture");
 	}
-	ret = dlbuf_prepare_tensors(plan, tensors, n, &picture, 0, 0);
+	ret = dlbuf_prepare_tensors(plan, tensors, n, NULL, &picture);
 	ret = ret ? fail_dlbuf(ret) : png_write(out, frame->width, frame->height, grey, copy_row,
 						&picture.dl_tensor);
 	free(picture.dl_tensor.data);

@@ -4,8 +4,8 @@
  * frames. Header-only. VPI's headers are not needed, and libnvvpi is not linked: it
  * is opened at run time. Old C libraries need -ldl.
  *
- * Not run on hardware: tested only with a double of libnvvpi that was written from
- * NVIDIA's documentation. DLPack's kDLVPI is something else, the buffer of a Verilog
+ * Not run, on hardware or with NVIDIA's library: the tests check what this header computes,
+ * which functions it looks for, and who owns what, with stubs. DLPack's kDLVPI is something else, the buffer of a Verilog
  * simulator; memory of VPI is kDLCUDA, kDLCUDAHost, kDLCUDAManaged or kDLCPU.
  *
  *	struct dlbuf_nvvpi vpi;

@@ -194,9 +194,6 @@ int opencl_probe(struct queue_device *base, unsigned int n)
 	get_string(dev, CL_DEVICE_VERSION, name, sizeof(name));
 	get_string(dev, CL_DRIVER_VERSION, version, sizeof(version));
 	snprintf(info->driver, sizeof(info->driver), "%s, %s", name, version);
-	dev->svm = get_number(dev, CL_DEVICE_SVM_CAPABILITIES,
-			      sizeof(cl_device_svm_capabilities)) &
-		   CL_DEVICE_SVM_FINE_GRAIN_SYSTEM;
 	info->offset_align = power_of_two(
 		get_number(dev, CL_DEVICE_MEM_BASE_ADDR_ALIGN,
 			   sizeof(cl_uint)) / 8, 64);

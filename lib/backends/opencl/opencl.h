@@ -49,7 +49,6 @@ struct opencl_device {
 	cl_device_id device;
 	cl_device_type type;
 	enum opencl_imports imports;
-	bool svm;		/* kernels use any address of the host */
 	uint32_t page, padding;	/* of a buffer with OPENCL_IMPORTS_QCOM */
 	cl_context context;	/* with a reference */
 	cl_uint ndevices;	/* of the context */

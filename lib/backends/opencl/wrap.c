@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* dlbuf/opencl.h: devices of an application's context, and the handles of tensors. */
+/* dlbuf/opencl.h: devices of an application's context. */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "../../tensor/tensor.h"
 #include "opencl.h"
-
-/* ---------------------------------------------------------------- devices */
 
 /* Finds the device in the application's context, and then in the list of all. */
 static int find(struct queue_device *base, unsigned int n, const void *data)
@@ -79,35 +76,4 @@ int dlbuf_opencl_get_device(struct dlbuf_device *base,
 		.context = dev->context,
 		.queue = dev->stream,
 	}), "dlbuf_opencl_device");
-}
-
-/* ---------------------------------------------------------------- tensors */
-
-static int opencl_tensor(const DLManagedTensorVersioned *dl, struct tensor **t)
-{
-	int ret = tensor_of(dl, t);
-
-	if (!ret && (*t)->imp->dev->backend != &opencl_backend)
-		ret = fail(-EINVAL, "the tensor is on %s, which is not an OpenCL "
-			   "device", (*t)->imp->dev->name);
-	return ret;
-}
-
-int dlbuf_opencl_get_buffer(const DLManagedTensorVersioned *dl,
-			    struct dlbuf_opencl_buffer *buffer)
-{
-	struct dlbuf_opencl_buffer b = { 0 };
-	struct queue_memory *m;
-	struct tensor *t;
-	int ret = opencl_tensor(dl, &t);
-
-	if (ret)
-		return ret;
-	m = queue_memory_of(t->imp);
-	b.buffer = (void *)m->data;
-	b.offset = dl->dl_tensor.byte_offset;
-	if (m->map && t->imp->path == DLBUF_PATH_HOST &&
-	    opencl_device_of(t->imp->dev)->svm)
-		b.svm = (char *)m->map + b.offset;
-	return INFO_PUT(buffer, &b, "dlbuf_opencl_buffer");
 }

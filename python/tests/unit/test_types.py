@@ -233,6 +233,7 @@ def sent(what):
     (lambda: r8(orientation=8), dlbuf.InvalidError,
      "orientation is one of Orientation.NONE, .*TRANSVERSE, not 8"),
     (lambda: r8(orientation="x"), dlbuf.InvalidError, "not 'x'"),
+    (lambda: r8(fence=0), dlbuf.InvalidError, "a fence whose fd is 0 has to be duplicated"),
     (lambda: r8(order=dlbuf.Order.FENCE), dlbuf.InvalidError, "Order.FENCE wants a fence"),
     (lambda: r8(colour=None), TypeError, "colour is a dlbuf.Colour, not None"),
     (lambda: r8(colour=(1, 2, 3)), TypeError, r"not \(1, 2, 3\)"),

@@ -120,6 +120,7 @@ static int read_back(const struct verify *v, struct device *d, struct input *in)
 int input_prepare(const struct verify *v, struct device *d, struct input *in,
 		  const struct dlbuf_frame *frame, const struct dlbuf_prepare_opts *opts)
 {
+	DLBUF_OPTS(dlbuf_prepare_run_opts, run);
 	struct dlbuf_frame f = *frame;
 	uint64_t start;
 	int ret;
@@ -134,7 +135,8 @@ int input_prepare(const struct verify *v, struct device *d, struct input *in,
 	if (*in->refused)
 		return 0;
 	start = now_ns();
-	ret = dlbuf_prepare_frame(in->plan, &f, in->out, 0, start + v->timeout_ns);
+	run.deadline_ns = start + v->timeout_ns;
+	ret = dlbuf_prepare_frame(in->plan, &f, &run, in->out);
 	if (ret == -EOPNOTSUPP && !in->ns.n)
 		return refuse(d, in);
 	/* A GPU may still be working on it. */
@@ -180,7 +182,9 @@ void input_warm_up(const struct verify *v, struct device *d)
 	grey.width = grey.height = 16;
 	if (v->input_width && !dlbuf_prepare_create(d->dev, &grey, &opts, &plan) &&
 	    !dlbuf_alloc(&d->dev, 1, &out, NULL, &input)) {
-		dlbuf_prepare_tensors(plan, &t, 1, input, 0, now_ns() + v->timeout_ns);
+		DLBUF_OPTS(dlbuf_prepare_run_opts, run, .deadline_ns = now_ns() + v->timeout_ns);
+
+		dlbuf_prepare_tensors(plan, &t, 1, &run, input);
 		input->deleter(input);
 	}
 	dlbuf_prepare_destroy(plan);
