@@ -21,6 +21,7 @@
 
 #include "access/access.h"
 #include "fence.h"
+#include "tool.h"
 #include "../../../tests/harness/lab_module.h"
 
 #ifndef DMA_BUF_IOCTL_EXPORT_SYNC_FILE /* before 6.0 */
@@ -325,6 +326,22 @@ static void agree_exports(struct fence_run *r, uint32_t access, bool pending)
 	}
 }
 
+/* The fd to poll before an acquire. */
+static void agree_pending(struct fence_run *r, uint32_t access, bool pending)
+{
+	int fd = -1;
+
+	if (!returned(r, "dlbuf_pending()", dlbuf_pending(r->t, access, &fd), 0))
+		return;
+	expect(r, (fd >= 0) == pending, "dlbuf_pending() gives %s to %s",
+	       fd >= 0 ? "an fd" : "no fd", who(access));
+	if (fd >= 0) {
+		expect(r, !polls(fd, POLLIN), "dlbuf_pending() gives %s an fd that is "
+		       "readable", who(access));
+		close(fd);
+	}
+}
+
 static void not_acquired(struct fence_run *r)
 {
 	struct dlbuf_tensor_info info = { .size = sizeof(info) };
@@ -375,6 +392,7 @@ static void agree(struct fence_run *r, uint32_t access, bool pending)
 	expect(r, busy(r, access) == pending, "poll() on the dma-buf says %s "
 	       "to %s", pending ? "ready" : "busy", who(access));
 	agree_exports(r, access, pending);
+	agree_pending(r, access, pending);
 	if (device_waits(r))
 		agree_fence(r, access, pending);
 	else
@@ -1162,8 +1180,10 @@ const struct fence_case fence_cases[] = {
 	{ "idle-write", state_case, W, 0, 0, 0, false, false },
 	{ "read-fence-read", state_case, R, R, 0, 0, false, false },
 	{ "read-fence-write", state_case, W, R, 0, 0, true, false },
+	{ "read-fence-both", state_case, RW, R, 0, 0, true, false },
 	{ "write-fence-read", state_case, R, W, 0, 0, true, false },
 	{ "write-fence-write", state_case, W, W, 0, 0, true, false },
+	{ "write-fence-both", state_case, RW, W, 0, 0, true, false },
 	{ "both-fences-read", state_case, R, RW, 0, 0, true, false },
 	{ "both-fences-write", state_case, W, RW, 0, 0, true, false },
 	{ "write-signalled-read", state_case, R, RW, W, 0, false, false },
