@@ -278,6 +278,16 @@ static bool signal_fence(struct fence_run *r, struct fence *f)
 
 /* ---- all views of an access */
 
+/* A buffer from another program may have fences, and the device may end its work later. */
+static bool await_idle(struct fence_run *r)
+{
+	struct pollfd p = { .fd = r->buffer, .events = POLLOUT };
+
+	return expect(r, poll(&p, 1, SOON / MS) == 1 && p.revents & POLLOUT,
+		      "the dma-buf has been busy for %llu s with fences that "
+		      "are not this tool's", SOON / SECOND);
+}
+
 /* A fence with an error has ended, too: poll() and the wait do not report the error. */
 static void fence_ended(struct fence_run *r, const char *of, int fd, int want)
 {
@@ -843,16 +853,16 @@ static void thread_reports(struct fence_run *r, uint32_t access,
 		end_access(r);
 }
 
+static const struct { int error; uint32_t flags; } ends[] = {
+	{ 0, 0 }, { -EIO, 0 }, { -EIO, DLBUF_ACQUIRE_DAMAGED },
+};
+
 /*
  * The acquire or the release reports the error of a fence of the buffer or of the
  * options, once, and not with DLBUF_ACQUIRE_DAMAGED.
  */
 static void held_case(struct fence_run *r, const struct fence_case *c)
 {
-	static const struct { int error; uint32_t flags; } ends[] = {
-		{ 0, 0 }, { -EIO, 0 }, { -EIO, DLBUF_ACQUIRE_DAMAGED },
-	};
-
 	for (size_t i = 0; i < ARRAY_SIZE(ends) && !r->failures; i++) {
 		DLBUF_OPTS(dlbuf_acquire_opts, opts, .flags = ends[i].flags);
 		struct fence *f = c->fences ? put_failing(r, c->fences) :
@@ -867,6 +877,7 @@ static void held_case(struct fence_run *r, const struct fence_case *c)
 			(r, c->access, &opts, f, ends[i].error,
 			 ends[i].flags ? 0 : ends[i].error);
 		not_acquired(r);
+		await_idle(r);
 		agree(r, c->access, false);
 		/* A failed fence is reported later only if the options have it. */
 		if (c->fences)
@@ -882,23 +893,28 @@ static void held_case(struct fence_run *r, const struct fence_case *c)
 /* dlbuf_pending()'s fd shows the end of the work; the acquire after it reports the error. */
 static void pending_case(struct fence_run *r, const struct fence_case *c)
 {
-	struct fence *f = put_failing(r, c->fences);
-	int fd = -1, ret;
+	for (size_t i = 0; i < ARRAY_SIZE(ends) && !r->failures; i++) {
+		DLBUF_OPTS(dlbuf_acquire_opts, opts, .flags = ends[i].flags);
+		struct fence *f = put_failing(r, c->fences);
+		int fd = -1, ret;
 
-	if (!f || !returned(r, "dlbuf_pending()",
-			    dlbuf_pending(r->t, c->access, &fd), 0) ||
-	    !expect(r, fd >= 0, "dlbuf_pending() gives no fd of a busy dma-buf"))
-		return;
-	expect(r, !polls(fd, POLLIN), "dlbuf_pending() gives an fd that is "
-	       "readable before the fence has ended");
-	if (end_failing(r, f, -EIO)) {
-		expect(r, polls(fd, POLLIN), "what dlbuf_pending() gives is not "
-		       "readable although the fence has ended");
-		ret = dlbuf_acquire(r->t, c->access, NULL, NULL);
-		fails_with(r, "dlbuf_acquire()", ret, dlbuf_last_error(), -EIO);
-		agree(r, c->access, false);
+		if (!f || !returned(r, "dlbuf_pending()",
+				    dlbuf_pending(r->t, c->access, &fd), 0) ||
+		    !expect(r, fd >= 0, "dlbuf_pending() gives no fd of a busy dma-buf"))
+			return;
+		fence_is(r, "what dlbuf_pending() gives", fd, true);
+		if (end_failing(r, f, ends[i].error)) {
+			expect(r, polls(fd, POLLIN), "what dlbuf_pending() gives is not "
+			       "readable although the fence has ended");
+			ret = dlbuf_acquire(r->t, c->access, NULL, &opts);
+			fails_with(r, "dlbuf_acquire()", ret, dlbuf_last_error(),
+				   ends[i].flags ? 0 : ends[i].error);
+			if (!ret)
+				end_access(r);
+			agree(r, c->access, false);
+		}
+		close(fd);
 	}
-	close(fd);
 }
 
 /* ---- release */
@@ -1036,16 +1052,6 @@ static void expired_case(struct fence_run *r, const struct fence_case *c)
 }
 
 /* ---- running */
-
-/* A buffer from another program may have fences. */
-static bool await_idle(struct fence_run *r)
-{
-	struct pollfd p = { .fd = r->buffer, .events = POLLOUT };
-
-	return expect(r, poll(&p, 1, SOON / MS) == 1 && p.revents & POLLOUT,
-		      "the dma-buf has been busy for %llu s with fences that "
-		      "are not this tool's", SOON / SECOND);
-}
 
 static bool get_buffer(struct fence_run *r)
 {
