@@ -1124,9 +1124,13 @@ static bool begin(struct fence_run *r)
 
 static void end(struct fence_run *r)
 {
-	for (unsigned int i = 0; i < r->nfences; i++)
+	for (unsigned int i = 0; i < r->nfences; i++) {
+		/* Not by an error, which the tensor would report. */
+		if (!r->fences[i].handle)
+			lab_signal(r->lab, r->fences[i].sync_file, 0);
 		if (r->fences[i].sync_file >= 0)
 			close(r->fences[i].sync_file);
+	}
 	/* Signals the remaining fences, so that nothing waits for them. */
 	vgem_close(&r->vgem);
 	if (r->lab >= 0)
