@@ -330,8 +330,10 @@ static void one_way(const struct way *way, int error)
 
 static void every_way(void *arg)
 {
+	shared = cts_open();
 	one_way(arg, 0);
 	one_way(arg, -EIO);
+	dlbuf_device_close(shared);
 }
 
 /* ---- it fails when the access has been released */
