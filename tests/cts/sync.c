@@ -255,7 +255,6 @@ static void fence_rows(void *arg)
 			       .note = noted };
 	char reason[sizeof(r.reason)] = "";
 
-	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
 	/* Less than the ten seconds after which vgem's fences signal by themselves. */
 	ktap_lasts(9500000000);
 	REQUIRE_OK(dlbuf_device_get_info(dev, &r.info));
