@@ -390,7 +390,7 @@ all: $(tool)
 unit-src := $(wildcard tests/unit/*.c)
 unit := $(unit-src:%.c=$(O)/%)
 access-src := $(wildcard $(foreach b,$(backends),$(tool-dir)/access/$(b).c tests/cts/access/$(b).c))
-cts-src := $(wildcard tests/cts/*.c) $(access-src)
+cts-src := $(wildcard tests/cts/*.c) $(tool-dir)/fence/cases.c $(tool-dir)/fence/vgem.c $(access-src)
 cts := $(O)/tests/cts/cts
 access := $(O)/tests/cts/util.o $(access-src:%.c=$(O)/%.o)
 lab-src := $(wildcard tests/lab/*.c)

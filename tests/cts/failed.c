@@ -330,39 +330,10 @@ static void one_way(const struct way *way, int error)
 
 static void every_way(void *arg)
 {
+	shared = cts_open();
 	one_way(arg, 0);
 	one_way(arg, -EIO);
-}
-
-/* ---- dlbuf_pending(), then acquire */
-
-static void pending(void *arg)
-{
-	DLBUF_OPTS(dlbuf_acquire_opts, opts, .flags = DLBUF_ACQUIRE_DAMAGED);
-	static const struct { int error; bool damaged; } ends[] = {
-		{ 0, false }, { -EIO, false }, { -EIO, true },
-	};
-
-	for (size_t i = 0; i < 3; i++) {
-		int want = ends[i].damaged ? 0 : ends[i].error, fd = -1;
-		struct scene s;
-		struct call c = { .t = s.t, .n = 1, .access = DLBUF_READ,
-				  .opts = ends[i].damaged ? &opts : NULL };
-
-		open_scene(&s, false);
-		CHECK_EQ(kernel_import(s.fd, DLBUF_WRITE, s.fence), 0);
-		REQUIRE_OK(dlbuf_pending(s.t[0], DLBUF_READ, &fd));
-		REQUIRE(fd >= 3);
-		CHECK_ERR(dlbuf_fence_wait(fd, PAST), -ETIME);
-		end_fence(&s, ends[i].error);
-		CHECK_OK(dlbuf_fence_wait(fd, 0));
-		close(fd);
-		call(&c);
-		if (told(&c, want) && !want)
-			CHECK_OK(dlbuf_release(s.t[0], NULL, NULL));
-		works_again(&s, DLBUF_READ);
-		close_scene(&s, ANY);
-	}
+	dlbuf_device_close(shared);
 }
 
 /* ---- it fails when the access has been released */
@@ -1137,7 +1108,6 @@ void cts_cases_failed(void)
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
 		ktap_case(cts_name("sync/failed/%s", ways[i].name), every_way,
 			  (void *)&ways[i]);
-	ktap_case("sync/failed/pending", pending, NULL);
 	ktap_case("sync/failed/told-once", told_once, NULL);
 	ktap_case("sync/failed/other-pending", other_pending, NULL);
 	ktap_case("sync/failed/same-states", same_states, NULL);

@@ -1,35 +1,30 @@
 // SPDX-License-Identifier: MIT
-/* Acquire and release: states, real fences, and the CPU's bracket. */
+/* Acquire and release: states, the cases of `dmabuf-test fence`, and the CPU's bracket. */
 #include <endian.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <linux/dma-buf.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 
+#include "../tools/dmabuf-test/fence/fence.h"
 #include "cts.h"
+#include "dmabuf/fence.h"
 
 #define BYTES 4096
 
-static uint64_t now(void)
+const struct access *access_find(const char *device)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+	return cts_access;
 }
 
 static void states(void *arg)
@@ -206,7 +201,7 @@ static void bracket_traced(void *arg)
 }
 
 /* The CPU's accesses are bracketed, each START with the END of its kind. */
-static void bracket(void *arg)
+static void brackets(void *arg)
 {
 	static const uint64_t want[] = {
 		DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ,
@@ -227,21 +222,6 @@ static void bracket(void *arg)
 
 /* ---- real fences */
 
-struct fence_state {
-	uint32_t fence;		/* the fence on the buffer: read or write */
-	uint32_t access;	/* the access of the acquire */
-	bool waits;		/* before the signal */
-};
-
-static const struct fence_state fence_states[] = {
-	{ DLBUF_READ, DLBUF_READ, false },
-	{ DLBUF_READ, DLBUF_WRITE, true },
-	{ DLBUF_READ, DLBUF_RW, true },
-	{ DLBUF_WRITE, DLBUF_READ, true },
-	{ DLBUF_WRITE, DLBUF_WRITE, true },
-	{ DLBUF_WRITE, DLBUF_RW, true },
-};
-
 static enum dlbuf_sync acquire_of(struct dlbuf_device *dev)
 {
 	DLBUF_INFO(dlbuf_device_info, info);
@@ -257,147 +237,93 @@ static bool polls(int fd, short events)
 	return poll(&p, 1, 0) == 1 && p.revents & events;
 }
 
-/*
- * In every state poll() on the dma-buf, the sync_file that comes out of it and
- * acquire agree: a reader waits for writers, a writer for everybody.
- */
-static void agree(struct dlbuf_device *dev, DLManagedTensorVersioned *t, int fd,
-		  uint32_t access, bool pending)
+static void noted(void *data, const char *line)
 {
-	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
-	DLBUF_OPTS(dlbuf_acquire_opts, soon, .deadline_ns = now() + 20000000);
-	DLBUF_INFO(dlbuf_tensor_info, info);
-	int fence = -2, status = -2;
-
-	CHECK_EQ(polls(fd, access & DLBUF_WRITE ? POLLOUT : POLLIN), !pending);
-	REQUIRE_OK(dlbuf_fence_export(fd, access, &fence));
-	CHECK_EQ(dlbuf_fence_status(fence, &status), 0);
-	CHECK_EQ(status, !pending);
-	CHECK_EQ(polls(fence, POLLIN), !pending);
-	if (pending)
-		CHECK_ERR(dlbuf_fence_wait(fence, 1), -ETIME);
-	else
-		CHECK_OK(dlbuf_fence_wait(fence, 0));
-	close(fence);
-
-	/* The same to poll, before an acquire. */
-	REQUIRE_OK(dlbuf_pending(t, access, &fence));
-	CHECK_EQ(fence >= 3, pending);
-	if (fence != -1) {
-		CHECK(!polls(fence, POLLIN));
-		close(fence);
-	}
-
-	/* A device that waits by itself has the fence and takes no time. */
-	if (acquire_of(dev) == DLBUF_SYNC_FENCE) {
-		REQUIRE_OK(dlbuf_acquire_fence(t, access, &fence));
-		CHECK_EQ(fence >= 0, pending);
-		if (fence >= 0) {
-			CHECK_EQ(polls(fence, POLLIN), false);
-			close(fence);
-		}
-		CHECK_OK(dlbuf_release_fence(t, -1));
-		return;
-	}
-	if (!pending) {
-		CHECK_OK(dlbuf_acquire(t, access, NULL, &past));
-		CHECK_OK(dlbuf_release(t, NULL, NULL));
-		return;
-	}
-	CHECK_ERR(dlbuf_acquire(t, access, NULL, &past), -ETIME);
-	CHECK_ERR(dlbuf_acquire(t, access, NULL, &soon), -ETIME);
-	CHECK(now() >= soon.deadline_ns);
-	CHECK_OK(dlbuf_tensor_get_info(t, &info));
-	CHECK_EQ(info.acquired, 0);
+	ktap_note(NULL, 0, "%s", line);
 }
 
-static void truth(void *arg)
+/*
+ * The cases of `dmabuf-test fence`. Those of one function share a process and a device, because
+ * drivers take long to open; the first one's name is the name of all.
+ */
+static void fence_rows(void *arg)
 {
-	const struct fence_state *s = arg;
-	struct cts_fence f;
-	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), later;
+	const struct fence_case *first = arg;
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	struct fence_run r = { .lent = fd, .dev = dev, .info.size = sizeof(r.info),
+			       .note = noted };
+	char reason[sizeof(r.reason)] = "";
+
+	/* Less than the ten seconds after which vgem's fences signal by themselves. */
+	ktap_lasts(9500000000);
+	REQUIRE_OK(dlbuf_device_get_info(dev, &r.info));
+	for (const struct fence_case *c = first; c < fence_cases + fence_ncases; c++) {
+		if (c->fn != first->fn)
+			continue;
+		fence_case_run(&r, c);
+		CHECK_MSG(!r.failures, "%s", c->name);
+		if (r.skipped && !reason[0])
+			strcpy(reason, r.reason);
+	}
+	if (reason[0])
+		SKIP("%s", reason);
+}
+
+/* Wrong fds: neither fence nor dma-buf. None ends an access or begins one. */
+static void refused(void *arg)
+{
+	struct cts_fence f AUTO_FENCE;
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), fence = -2, status = -2;
 	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLManagedTensorVersioned *t AUTO_TENSOR = cts_import(dev, fd, BYTES);
+	DLBUF_OPTS(dlbuf_acquire_opts, opts);
+	DLBUF_INFO(dlbuf_tensor_info, info);
 
 	cts_fence_create(&f);
-	agree(dev, t, fd, s->access, false);
-	CHECK_OK(dlbuf_fence_import(fd, s->fence, f.sync_file));
-	agree(dev, t, fd, s->access, s->waits);
-	REQUIRE_OK(dlbuf_pending(t, s->access, &later));
-	cts_fence_signal(&f);
-	CHECK_EQ(later != -1, s->waits);
-	if (later != -1) {
-		CHECK_OK(dlbuf_fence_wait(later, 0));
-		close(later);
-	}
-	agree(dev, t, fd, s->access, false);
-	cts_fence_destroy(&f);
-}
-
-/* The same for heap buffers, and for a read and a write fence at once. */
-static void both(void *arg)
-{
-	struct cts_fence r, w;
-	int fd AUTO_FD = cts_alloc(arg, BYTES);
-	struct dlbuf_device *dev AUTO_DEV = cts_open();
-	DLManagedTensorVersioned *t AUTO_TENSOR = cts_import(dev, fd, BYTES);
-
-	cts_fence_create(&r);
-	cts_fence_create(&w);
-	CHECK_OK(dlbuf_fence_import(fd, DLBUF_READ, r.sync_file));
-	CHECK_OK(dlbuf_fence_import(fd, DLBUF_WRITE, w.sync_file));
-	agree(dev, t, fd, DLBUF_READ, true);
-	agree(dev, t, fd, DLBUF_WRITE, true);
-	cts_fence_signal(&w);
-	agree(dev, t, fd, DLBUF_READ, false);
-	agree(dev, t, fd, DLBUF_WRITE, true);
-	agree(dev, t, fd, DLBUF_RW, true);
-	cts_fence_signal(&r);
-	agree(dev, t, fd, DLBUF_READ, false);
-	agree(dev, t, fd, DLBUF_RW, false);
-	cts_fence_destroy(&r);
-	cts_fence_destroy(&w);
-}
-
-/* Merged fences signal when both have; -1 has already. */
-static void merge(void *arg)
-{
-	struct cts_fence a AUTO_FENCE, b AUTO_FENCE;
-	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
-	int both_fd AUTO_FD = -2, one AUTO_FD = -2, none = -2;
-	int status = -2;
-
-	cts_fence_create(&a);
-	cts_fence_create(&b);
-	REQUIRE_OK(dlbuf_fence_merge(a.sync_file, b.sync_file, &both_fd));
-	REQUIRE_OK(dlbuf_fence_merge(-1, b.sync_file, &one));
-	CHECK_OK(dlbuf_fence_merge(-1, -1, &none));
-	CHECK_EQ(none, -1);
-	CHECK(both_fd >= 3 && fcntl(both_fd, F_GETFD) & FD_CLOEXEC);
-	CHECK(!polls(both_fd, POLLIN) && !polls(one, POLLIN));
-	cts_fence_signal(&a);
-	CHECK(!polls(both_fd, POLLIN));
-	CHECK_ERR(dlbuf_fence_wait(both_fd, now() + 1000000), -ETIME);
-	cts_fence_signal(&b);
-	CHECK_OK(dlbuf_fence_wait(both_fd, 0));
-	CHECK_OK(dlbuf_fence_status(both_fd, &status));
-	CHECK_EQ(status, 1);
-	CHECK(polls(one, POLLIN));
-	/* A file that is no sync_file is refused, on either side. */
-	none = -7;
-	CHECK_ERR(dlbuf_fence_merge(fd, a.sync_file, &none), -EINVAL);
-	CHECK_ERR(dlbuf_fence_merge(a.sync_file, fd, &none), -EINVAL);
-	CHECK_ERR(dlbuf_fence_merge(a.sync_file, 4711, &none), -EBADF);
-	CHECK_ERR(dlbuf_fence_import(fd, DLBUF_READ, fd), -EINVAL);
-	CHECK_ERR(dlbuf_fence_import(a.sync_file, DLBUF_READ, b.sync_file),
-		  -EBADF);
-	CHECK_ERR(dlbuf_fence_export(a.sync_file, DLBUF_READ, &none), -EBADF);
-	CHECK_ERR(dlbuf_fence_export(fd, 0, &none), -EINVAL);
-	CHECK_ERR(dlbuf_fence_wait(4711, 0), -EBADF);
-	CHECK_EQ(none, -7);
+	CHECK_OK(dlbuf_fence_merge(-1, f.sync_file, &fence));
+	CHECK(fence >= 3 && fcntl(fence, F_GETFD) & FD_CLOEXEC && !polls(fence, POLLIN));
+	close(fence);
+	CHECK_OK(dlbuf_fence_merge(-1, -1, &fence));
+	CHECK_EQ(fence, -1);
 	CHECK_OK(dlbuf_fence_wait(-1, 1));
 	CHECK_OK(dlbuf_fence_status(-1, &status));
 	CHECK_EQ(status, 1);
+
+	fence = -7;
+	CHECK_ERR(dlbuf_fence_merge(fd, f.sync_file, &fence), -EINVAL);
+	CHECK_ERR(dlbuf_fence_merge(f.sync_file, fd, &fence), -EINVAL);
+	CHECK_ERR(dlbuf_fence_merge(f.sync_file, 4711, &fence), -EBADF);
+	CHECK_ERR(dlbuf_fence_merge(f.sync_file, -5, &fence), -EBADF);
+	CHECK_ERR(dlbuf_fence_export(f.sync_file, DLBUF_READ, &fence), -EBADF);
+	CHECK_ERR(dlbuf_fence_export(fd, 0, &fence), -EINVAL);
+	CHECK_ERR(dlbuf_fence_wait(4711, 0), -EBADF);
+	CHECK_ERR(dlbuf_fence_import(f.sync_file, DLBUF_READ, f.sync_file), -EBADF);
+	CHECK_ERR(dlbuf_fence_import(fd, DLBUF_WRITE, -5), -EBADF);
+	CHECK_SAYS("fd -5 is not open");
+	CHECK_ERR(dlbuf_fence_import(fd, DLBUF_WRITE, 4711), -EBADF);
+	CHECK_ERR(dlbuf_fence_import(fd, DLBUF_READ, fd), -EINVAL);
+	CHECK_SAYS("not a sync_file");
+	CHECK_EQ(fence, -7);
+	for (int i = 0; i < 2; i++) {
+		opts.fence = i ? 4711 : -5;
+		CHECK_ERR(dlbuf_acquire(t, DLBUF_READ, NULL, &opts), -EBADF);
+		CHECK_OK(dlbuf_tensor_get_info(t, &info));
+		CHECK_EQ(info.acquired, 0);
+	}
+	if (acquire_of(dev) != DLBUF_SYNC_FENCE) {
+		CHECK_ERR(dlbuf_acquire_fence(t, DLBUF_READ, &fence), -EOPNOTSUPP);
+		CHECK_ERR(dlbuf_release_fence(t, -1), -EOPNOTSUPP);
+		CHECK_EQ(fence, -7);
+		return;
+	}
+	REQUIRE_OK(dlbuf_acquire_fence(t, DLBUF_READ, &fence));
+	CHECK_EQ(fence, -1);
+	CHECK_ERR(dlbuf_acquire(t, DLBUF_READ, NULL, NULL), -EBUSY);
+	CHECK_ERR(dlbuf_release_fence(t, -5), -EBADF);
+	CHECK_ERR(dlbuf_release_fence(t, fd), -EINVAL);
+	CHECK_OK(dlbuf_release_fence(t, f.sync_file));
+	CHECK_ERR(dlbuf_release_fence(t, f.sync_file), -EINVAL);
 }
 
 /* Another process, which has fds for that, signals when this thread sleeps. */
@@ -462,75 +388,6 @@ static void fence_with_few_fds(void *arg)
 	}
 }
 
-/* A fence of the caller's own is waited for as well. */
-static void explicit_fence(void *arg)
-{
-	struct cts_fence f;
-	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), closed, got = -1;
-	struct dlbuf_device *dev AUTO_DEV = cts_open();
-	DLManagedTensorVersioned *t AUTO_TENSOR = cts_import(dev, fd, BYTES);
-	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = 1);
-	DLBUF_INFO(dlbuf_tensor_info, info);
-
-	cts_fence_create(&f);
-	opts.fence = f.sync_file;
-	if (acquire_of(dev) != DLBUF_SYNC_FENCE) {
-		CHECK_ERR(dlbuf_acquire(t, DLBUF_READ, NULL, &opts), -ETIME);
-		CHECK_OK(dlbuf_tensor_get_info(t, &info));
-		CHECK_EQ(info.acquired, 0);
-	}
-	cts_fence_signal(&f);
-	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, &opts));
-	CHECK_OK(dlbuf_release(t, NULL, NULL));
-	closed = fcntl(f.sync_file, F_DUPFD_CLOEXEC, 3);
-	close(closed);
-	opts.fence = closed;
-	CHECK_ERR(dlbuf_acquire(t, DLBUF_READ, NULL, &opts), -EBADF);
-	opts.fence = -5;
-	opts.deadline_ns = 0;
-	CHECK_ERR(dlbuf_acquire(t, DLBUF_READ, NULL, &opts), -EBADF);
-	CHECK_OK(dlbuf_tensor_get_info(t, &info));
-	CHECK_EQ(info.acquired, 0);
-	if (!dlbuf_acquire_fence(t, DLBUF_READ, &got)) {
-		CHECK_ERR(dlbuf_release_fence(t, -5), -EBADF);
-		CHECK_OK(dlbuf_release_fence(t, got));
-		if (got != -1)
-			close(got);
-	}
-	CHECK_ERR(dlbuf_fence_import(fd, DLBUF_WRITE, -5), -EBADF);
-	CHECK_SAYS("fd -5 is not open");
-	CHECK_ERR(dlbuf_fence_import(fd, DLBUF_WRITE, closed), -EBADF);
-	CHECK_ERR(dlbuf_fence_import(fd, DLBUF_WRITE, fd), -EINVAL);
-	CHECK_SAYS("not a sync_file");
-	CHECK_ERR(dlbuf_fence_merge(f.sync_file, -5, &got), -EBADF);
-	CHECK_ERR(dlbuf_fence_merge(f.sync_file, closed, &got), -EBADF);
-	opts.fence = -1;
-	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, &opts));
-	CHECK_OK(dlbuf_release(t, NULL, NULL));
-	cts_fence_destroy(&f);
-}
-
-/* vgem signals a fence after 10 s: an abandoned producer. */
-static void expiry(void *arg)
-{
-	struct cts_fence f;
-	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), status = -2;
-	struct dlbuf_device *dev AUTO_DEV = cts_open();
-	DLManagedTensorVersioned *t AUTO_TENSOR = cts_import(dev, fd, BYTES);
-	uint64_t start;
-
-	cts_fence_create(&f);
-	start = now();
-	CHECK_OK(dlbuf_fence_import(fd, DLBUF_WRITE, f.sync_file));
-	CHECK_ERR(dlbuf_fence_wait(f.sync_file, start + 1000000000), -ETIME);
-	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, NULL));
-	CHECK_OK(dlbuf_release(t, NULL, NULL));
-	CHECK_OK(dlbuf_fence_wait(f.sync_file, 0));
-	CHECK_OK(dlbuf_fence_status(f.sync_file, &status));
-	CHECK_EQ(status, 1);
-	cts_fence_destroy(&f);
-}
-
 /* ---- waiting on a thread */
 
 struct waiter {
@@ -549,81 +406,6 @@ static void *wait_for_it(void *arg)
 	w->ret = dlbuf_acquire(w->t, w->access, NULL, NULL);
 	__atomic_store_n(&w->acquired, true, __ATOMIC_RELEASE);
 	return NULL;
-}
-
-static unsigned int signals; /* atomic */
-
-static void on_signal(int sig)
-{
-	__atomic_add_fetch(&signals, 1, __ATOMIC_RELEASE);
-}
-
-/* Without a deadline it waits for the producer, also if signals arrive. */
-static void waits(void *arg)
-{
-	struct sigaction sa = { .sa_handler = on_signal }; /* no SA_RESTART */
-	struct cts_fence f;
-	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
-	struct dlbuf_device *dev AUTO_DEV = cts_open();
-	struct waiter w = { .t = cts_import(dev, fd, BYTES),
-			    .access = DLBUF_READ, .ret = 1 };
-	pthread_t thread;
-
-	if (acquire_of(dev) == DLBUF_SYNC_FENCE) {
-		SKIP("the device waits, not the thread");
-	}
-	sigaction(SIGUSR1, &sa, NULL);
-	cts_fence_create(&f);
-	CHECK_OK(dlbuf_fence_import(fd, DLBUF_WRITE, f.sync_file));
-	CHECK_EQ(pthread_create(&thread, NULL, wait_for_it, &w), 0);
-	for (unsigned int i = 0; i < 5; i++) {
-		cts_until_polls(&w.tid, &w.acquired);
-		CHECK(!__atomic_load_n(&w.acquired, __ATOMIC_ACQUIRE));
-		pthread_kill(thread, SIGUSR1);
-		UNTIL(__atomic_load_n(&signals, __ATOMIC_ACQUIRE) == i + 1);
-	}
-	/* Each has interrupted it, and it waits again. */
-	cts_until_polls(&w.tid, &w.acquired);
-	CHECK(!__atomic_load_n(&w.acquired, __ATOMIC_ACQUIRE));
-	cts_fence_signal(&f);
-	CHECK_EQ(pthread_join(thread, NULL), 0);
-	CHECK_EQ(w.ret, 0);
-	CHECK_OK(dlbuf_release(w.t, NULL, NULL));
-	cts_fence_destroy(&f);
-	cts_delete(w.t);
-}
-
-/*
- * The device waits, and its caller does not: work submitted behind the acquire
- * reads what the producer writes before it signals, not what was there.
- */
-static void device_waits(void *arg)
-{
-	struct cts_fence f;
-	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
-	struct dlbuf_device *dev AUTO_DEV = cts_open();
-	DLManagedTensorVersioned *t AUTO_TENSOR = cts_import(dev, fd, BYTES);
-	uint32_t old = 0x01d, new = 0x2e3, got = 0;
-	void *job = NULL;
-
-	if (acquire_of(dev) != DLBUF_SYNC_FENCE || !cts_access->submit_read) {
-		SKIP("the device does not wait by itself");
-	}
-	cts_poke(fd, 0, &old, sizeof(old));
-	cts_fence_create(&f);
-	CHECK_OK(dlbuf_fence_import(fd, DLBUF_WRITE, f.sync_file));
-	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, NULL));
-	REQUIRE(!cts_access->submit_read(t, 0, sizeof(got), &job));
-	/* No call has waited so far; the work must be waiting too. */
-	CHECK(!cts_access->job_done(job));
-	CHECK(!polls(f.sync_file, POLLIN));
-	cts_poke_raw(fd, 0, &new, sizeof(new));
-	CHECK(!cts_access->job_done(job));
-	cts_fence_signal(&f);
-	CHECK_EQ(cts_access->finish_read(job, &got, sizeof(got)), 0);
-	CHECK_EQ(got, new);
-	CHECK_OK(dlbuf_release(t, NULL, NULL));
-	cts_fence_destroy(&f);
 }
 
 /* ---- kernels without the ioctls */
@@ -706,9 +488,9 @@ static void pending_without_ioctls(void *arg)
 	CHECK_OK(dlbuf_acquire(w.t, DLBUF_READ, NULL, &past));
 	CHECK_OK(dlbuf_release(w.t, NULL, NULL));
 	CHECK_ERR(dlbuf_acquire(w.t, DLBUF_WRITE, NULL, &past), -ETIME);
-	soon.deadline_ns = now() + 20000000;
+	soon.deadline_ns = now_ns() + 20000000;
 	CHECK_ERR(dlbuf_acquire(w.t, DLBUF_RW, NULL, &soon), -ETIME);
-	CHECK(now() >= soon.deadline_ns);
+	CHECK(now_ns() >= soon.deadline_ns);
 	CHECK_OK(dlbuf_tensor_get_info(w.t, &info));
 	CHECK_EQ(info.acquired, 0);
 	CHECK_OK(dlbuf_pending(w.t, DLBUF_READ, &later));
@@ -743,7 +525,7 @@ static void fence_out(void *arg)
 	CHECK_EQ(cts_access->write(t, 0, &value, sizeof(value)), 0);
 	CHECK_OK(dlbuf_release(t, NULL, &fence));
 	CHECK(fence == -1 || fence >= 3);
-	CHECK_OK(dlbuf_fence_wait(fence, now() + 60000000000));
+	CHECK_OK(dlbuf_fence_wait(fence, now_ns() + 60000000000));
 	/* The kernel's own bracket waits for it, if need be. */
 	cts_peek(fd, 0, &got, sizeof(got));
 	CHECK_EQ(got, value);
@@ -751,63 +533,22 @@ static void fence_out(void *arg)
 		close(fence);
 }
 
-/* A fence of the caller's is put on the dma-buf, and others wait for it. */
-static void release_fence(void *arg)
-{
-	struct cts_fence f;
-	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), fence = -2;
-	struct dlbuf_device *dev AUTO_DEV = cts_open();
-	DLManagedTensorVersioned *t AUTO_TENSOR = cts_import(dev, fd, BYTES);
-
-	if (acquire_of(dev) != DLBUF_SYNC_FENCE) {
-		CHECK_ERR(dlbuf_acquire_fence(t, DLBUF_READ, &fence),
-			  -EOPNOTSUPP);
-		CHECK_ERR(dlbuf_release_fence(t, -1), -EOPNOTSUPP);
-		CHECK_EQ(fence, -2);
-	} else {
-		cts_fence_create(&f);
-		REQUIRE_OK(dlbuf_acquire_fence(t, DLBUF_READ, &fence));
-		CHECK_EQ(fence, -1);
-		CHECK_ERR(dlbuf_acquire(t, DLBUF_READ, NULL, NULL), -EBUSY);
-		/* A wrong one does not end the access. */
-		CHECK_ERR(dlbuf_release_fence(t, fd), -EINVAL);
-		CHECK_OK(dlbuf_release_fence(t, f.sync_file));
-		CHECK_ERR(dlbuf_release_fence(t, f.sync_file), -EINVAL);
-		/* It read: others may read, and must not write yet. */
-		CHECK(polls(fd, POLLIN) && !polls(fd, POLLOUT));
-		cts_fence_signal(&f);
-		CHECK(polls(fd, POLLOUT));
-		cts_fence_destroy(&f);
-	}
-}
-
 void cts_cases_sync(void)
 {
-	static const char *const names[] = { "", "read", "write", "rw" };
 	static const size_t counts[] = { 1, 2 };
 
 	ktap_case("sync/states", states, NULL);
 	ktap_case("sync/streams", streams, NULL);
 	ktap_case("sync/cancelled", cancelled, NULL);
-	ktap_case("sync/bracket", bracket, NULL);
-	for (size_t i = 0; i < sizeof(fence_states) / sizeof(fence_states[0]);
-	     i++)
-		ktap_case(cts_name("sync/fence-%s/acquire-%s",
-				   names[fence_states[i].fence],
-				   names[fence_states[i].access]),
-			  truth, (void *)&fence_states[i]);
-	ktap_case("sync/both-fences/udmabuf", both, (void *)"udmabuf");
-	ktap_case("sync/both-fences/heap:system", both,
-		  (void *)"heap:system");
-	ktap_case("sync/merge", merge, NULL);
-	ktap_case("sync/explicit-fence", explicit_fence, NULL);
+	ktap_case("sync/bracket", brackets, NULL);
+	for (unsigned int i = 0; i < fence_ncases; i++)
+		if (!i || fence_cases[i].fn != fence_cases[i - 1].fn)
+			ktap_case(cts_name("sync/fence/%s", fence_cases[i].name), fence_rows,
+				  (void *)&fence_cases[i]);
+	ktap_case("sync/refused", refused, NULL);
 	ktap_case("sync/few-fds/acquire", fence_with_few_fds, (void *)&counts[0]);
 	ktap_case("sync/few-fds/acquire-all", fence_with_few_fds, (void *)&counts[1]);
-	ktap_case("sync/expiry", expiry, NULL);
-	ktap_case("sync/waits", waits, NULL);
-	ktap_case("sync/device-waits", device_waits, NULL);
 	ktap_case("sync/no-ioctls/idle", idle_without_ioctls, NULL);
 	ktap_case("sync/no-ioctls/pending", pending_without_ioctls, NULL);
 	ktap_case("sync/fence-out", fence_out, NULL);
-	ktap_case("sync/release-fence", release_fence, NULL);
 }

@@ -88,11 +88,6 @@ static VkResult GetPhysicalDeviceImageFormatProperties2(
 	uint32_t nplanes;
 
 	BEGIN("vkGetPhysicalDeviceImageFormatProperties2")
-	if (info->tiling != VK_IMAGE_TILING_DRM_FORMAT_MODIFIER_EXT ||
-	    external->handleType !=
-	    VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT ||
-	    info->usage != VK_IMAGE_USAGE_TRANSFER_SRC_BIT)
-		wrong("vkGetPhysicalDeviceImageFormatProperties2: of what");
 	m = modifier_of(p, modifier->drmFormatModifier);
 	nplanes = texels_of(info->format).nplanes;
 	if (!m || !nplanes || (p->no_planar && nplanes > 1)) {
@@ -108,9 +103,11 @@ static VkResult GetPhysicalDeviceImageFormatProperties2(
 	return end();
 }
 
-/* VUIDs 01443 and 02264 to 02269, and those of planar formats. */
+/*
+ * VUIDs 01443 and 02264 to 02269, and those of planar formats. The layer of
+ * cts@vulkan+validated checks what is the same for all images: tiling, levels, layers, samples.
+ */
 static void check_image(const VkImageCreateInfo *info,
-			const VkExternalMemoryImageCreateInfo *external,
 			const VkImageDrmFormatModifierExplicitCreateInfoEXT *e)
 {
 	const struct fake_modifier *m = modifier_of(used, e->drmFormatModifier);
@@ -120,16 +117,10 @@ static void check_image(const VkImageCreateInfo *info,
 		wrong("vkCreateImage: a format that the device does not have");
 	if (!modifiers)
 		wrong("vkCreateImage: the extension is not switched on");
-	if (info->tiling != VK_IMAGE_TILING_DRM_FORMAT_MODIFIER_EXT ||
-	    info->imageType != VK_IMAGE_TYPE_2D || info->mipLevels != 1 ||
-	    info->arrayLayers != 1 || info->extent.depth != 1 ||
-	    info->samples != VK_SAMPLE_COUNT_1_BIT || info->flags ||
+	if (info->imageType != VK_IMAGE_TYPE_2D || info->flags || info->extent.depth != 1 ||
 	    info->usage != VK_IMAGE_USAGE_TRANSFER_SRC_BIT ||
 	    info->initialLayout != VK_IMAGE_LAYOUT_UNDEFINED)
 		wrong("vkCreateImage: not an image of a dma-buf");
-	if (external->handleTypes !=
-	    VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT)
-		wrong("vkCreateImage: not external");
 	if (!m || (e->pPlaneLayouts &&
 		   e->drmFormatModifierPlaneCount != t.nplanes + m->compression))
 		wrong("vkCreateImage: the modifier has other planes");
@@ -168,7 +159,7 @@ static VkResult CreateImage(VkDevice device, const VkImageCreateInfo *info,
 	BEGIN("vkCreateImage")
 	check(device, FAKE_DEVICE);
 	e = own ? &any : e;
-	check_image(info, external, e);
+	check_image(info, e);
 	if (!own && used->no_memory) {
 		end();
 		return VK_ERROR_OUT_OF_DEVICE_MEMORY;
@@ -354,10 +345,6 @@ void image_barrier(struct item *cmd, const VkImageMemoryBarrier *b)
 		return;
 	if (!o->memory)
 		wrong("vkCmdPipelineBarrier: an image without memory");
-	if (b->subresourceRange.aspectMask != VK_IMAGE_ASPECT_COLOR_BIT ||
-	    b->subresourceRange.levelCount != 1 ||
-	    b->subresourceRange.layerCount != 1)
-		wrong("vkCmdPipelineBarrier: not all of an image");
 	if ((acquire ? b->srcQueueFamilyIndex : b->dstQueueFamilyIndex) !=
 	    VK_QUEUE_FAMILY_FOREIGN_EXT || (!acquire &&
 					    b->srcQueueFamilyIndex != 1))

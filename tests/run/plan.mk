@@ -237,7 +237,7 @@ fence-event := --sync fence,event
 fence-fence := --sync fence,fence
 # Without fences that fail and START's results, of which the core makes the same for all that wait
 # in the same way: the CPU, Vulkan, CUDA, its bridge, PoCL and others run these.
-sync := sync/[!fs]* sync/fe* sync/sta[!r]* sync/str*
+sync := sync/[!fs]* sync/fence-out sync/fence/[!hp]* sync/sta[!r]* sync/str*
 # Some of its cases have fences that fail.
 lab-fails := $(lab) --module
 on-vulkan = env LD_PRELOAD=libvulkan_lvp.so $(dir)/$(or $(2),gcc)/$(cts) vulkan:0 $(1:%='%')
@@ -248,7 +248,7 @@ $(call step,cts@cpu): build@gcc
 $(call step,cts@vulkan): build@gcc
 	$(ktap) -- $(lab-fails) -- $(call on-vulkan,$(direct) $(fence-fence))
 # The cases that submit, under Khronos' validation layer.
-cases-that-submit := sync/fence-* sync/both-* sync/merge sync/explicit-fence sync/device-waits sync/release-fence \
+cases-that-submit := sync/fence-out sync/fence/[!e]* sync/fence/explicit-fence \
 	together/[ap]* prepare/frame prepare/overlap prepare/crops prepare/waits tiled/[psw]* path/direct/[bo]* lease/pending
 $(call step,cts@vulkan+validated): build@gcc
 	$(ktap) -- $(lab-fails) --with validation -- tests/cts/validated \
@@ -264,7 +264,7 @@ $(call step,build@drivers): build@gcc
 	$(plain) -- tests/drivers/build $(dir)/drivers
 $(call step,build@drivers-arm64): build@arm64
 	$(plain) --has aarch64-linux-gnu-gcc -- tests/drivers/build $(dir)/drivers-arm64 aarch64-linux-gnu-gcc
-cases-of-drivers := $(if $(filter all,$(DRIVERS)),,import/* path/* sync/[!ms]* tiled/* lease/t* prepare/[!v]* words/*)
+cases-of-drivers := $(if $(filter all,$(DRIVERS)),,import/* path/* sync/[!s]* tiled/* lease/t* prepare/[!v]* words/*)
 on-driver = $(ktap) -- $(lab-fails) --gpu -- tests/drivers/run $(dir)/drivers $(1) \
 	$(dir)/gcc/$(cts) vulkan:0 --computes no $(direct) $(fence-fence) $(cases-of-drivers:%='%')
 $(call step,cts@vulkan+anv): build@gcc build@drivers
@@ -447,7 +447,7 @@ $(call step,cts@cpu+cloud): build@gcc lab@cloud
 	$(ktap) -- env LAB_KERNEL=cloud $(lab) -- $(dir)/gcc/$(cts) cpu $(direct)
 $(call step,cts@vulkan+cloud): build@gcc lab@cloud
 	$(ktap) -- env LAB_KERNEL=cloud $(lab) -- \
-		$(call on-vulkan,$(direct) import/* path/* sync/states sync/cancelled sync/no-ioctls/i* sync/fence-out sync/release-fence frame/* lease/*acquired)
+		$(call on-vulkan,$(direct) import/* path/* sync/states sync/cancelled sync/no-ioctls/i* sync/fence-out frame/* lease/*acquired)
 
 # NVIDIA's driver library is in a part of Debian that a mirror may not have, nor a
 # machine other than Debian ask for: exit status 4, and the last line says so.

@@ -13,6 +13,7 @@
 #endif
 
 static struct fake_cuda *fake;
+#include "counts.h"
 static fake_cuda_fn fake_fn;
 static void *fake_lib;
 static struct cuda_api cu;
@@ -40,23 +41,6 @@ static inline void load(const char *name, const char *words)
 	FAKE_CUDA_FUNCTIONS(X)
 #undef X
 	fake = fake_fn(true);
-}
-
-static inline bool nothing_left(void)
-{
-	bool none = true;
-
-	for (int kind = 0; kind < FAKE_KINDS; kind++)
-		none &= CHECK_MSG(!fake->live[kind], "%u of kind %d",
-				  fake->live[kind], kind);
-	return none;
-}
-
-/* The case broke the double's rules this many times on purpose. */
-static inline void forgive(unsigned int n)
-{
-	CHECK_EQ(fake->wrong, n);
-	fake->wrong = 0;
 }
 
 #endif /* UNIT_CUDA_LOAD_H */

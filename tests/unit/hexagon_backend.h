@@ -18,6 +18,7 @@
 #define BYTES 12288
 
 static struct fake_hexagon *fake;
+#include "counts.h"
 static fake_hexagon_fn fake_fn;
 static void *fake_lib;
 static char warned[512];	/* the last warning */
@@ -27,16 +28,6 @@ static inline void keep_warning(void *data, enum dlbuf_log_level level,
 {
 	if (level <= DLBUF_LOG_WARN)
 		snprintf(warned, sizeof(warned), "%s", text);
-}
-
-static inline bool nothing_left(void)
-{
-	bool none = true;
-
-	for (int kind = 0; kind < FAKE_KINDS; kind++)
-		none &= CHECK_MSG(!fake->live[kind], "%u of kind %d",
-				  fake->live[kind], kind);
-	return none;
 }
 
 /* With a library of these words; see doubles/hexagon.h. */

@@ -18,6 +18,7 @@
 #define CDSP 3
 
 static struct fake_hexagon *fake;
+#include "counts.h"
 static fake_hexagon_fn fake_fn;
 static void *fake_lib;
 static struct hexagon_api rpc;

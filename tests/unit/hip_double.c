@@ -64,32 +64,6 @@ static void end(void)
 	dlclose(fake_lib);
 }
 
-static void query_a_destroyed_stream(void)
-{
-	hip_stream s;
-	int status;
-
-	OK(api.StreamCreateWithFlags(&s, 0));
-	OK(api.StreamDestroy(s));
-	api.StreamIsCapturing(s, &status);
-}
-
-static void ask_device_of_stream_1(void)
-{
-	hip_device_ordinal dev;
-
-	api.StreamGetDevice((hip_stream)1, &dev);
-}
-
-static void query_a_destroyed_event(void)
-{
-	hip_event e;
-
-	OK(api.EventCreateWithFlags(&e, 0));
-	OK(api.EventDestroy(e));
-	api.EventQuery(e);
-}
-
 #define WHOLE (4 << 20)
 
 /* Memory that was imported, of p, which was allocated. */
@@ -111,74 +85,61 @@ static void *imported(void **p, hip_external_memory *m)
 	return again;
 }
 
-static void export_an_import(void)
+static hip_stream gone_stream(void)
 {
-	hip_external_memory m;
-	uint64_t offset;
-	void *p;
-	int fd;
+	hip_stream s;
 
-	hsa_export(imported(&p, &m), BYTES, &fd, &offset);
+	OK(api.StreamCreateWithFlags(&s, 0));
+	OK(api.StreamDestroy(s));
+	return s;
 }
 
-static void import_a_semaphore(void)
+static hip_event gone_event(void)
 {
-	void *out;
+	hip_event e;
 
-	apix.ImportExternalSemaphore(&out, NULL);
+	OK(api.EventCreateWithFlags(&e, 0));
+	OK(api.EventDestroy(e));
+	return e;
 }
 
-static void import_by_value(void)
-{
-	void *out;
-
-	apix.MemImportFromShareableHandle(&out, (void *)3, 1);
-}
-
-static void import_by_pointer(void)
-{
-	int fd = 3;
-	void *out;
-
-	apix.MemImportFromShareableHandle(&out, &fd, 1);
-}
-
-/* The driver's own process would not survive them. */
-static const struct {
-	const char *words;
-	void (*fn)(void);
-	bool crashes;
-} crashes[] = {
-	{ "6.4", query_a_destroyed_stream, false },
-	{ "7", query_a_destroyed_stream, true },
-	{ "6.4", ask_device_of_stream_1, true },
-	{ "6.4", query_a_destroyed_event, true },
-	{ "6.4,memfds", export_an_import, true },
-	{ "6.4", import_a_semaphore, true },
-	{ "7", import_by_pointer, false },
-	{ "7", import_by_value, true },
-	{ "7.1", import_by_pointer, true },
-	{ "7.1", import_by_value, false },
-};
-static size_t row;
-
-/* In a child, whose parent has not initialised it. */
-static void make_call(void)
-{
-	CHECK(freopen("/dev/null", "w", stderr));
-	fake = NULL;
-	begin(crashes[row].words);
-	crashes[row].fn();
-}
+/* In a child, whose parent has not initialised it: the driver's own process would not survive. */
+#define CALL(words, ends, call)						\
+	do {								\
+		int how_ = 0;						\
+		pid_t pid_ = fork();					\
+									\
+		if (!pid_) {						\
+			CHECK(freopen("/dev/null", "w", stderr));	\
+			fake = NULL;					\
+			begin(words);					\
+			call;						\
+			_exit(7);					\
+		}							\
+		CHECK_EQ(waitpid(pid_, &how_, 0), pid_);		\
+		CHECK_MSG(ends(how_), "%s, %s: status %#x", words, #call, \
+			  (unsigned int)how_);				\
+	} while (0)
 
 TEST(calls_that_end_the_process)
 {
-	for (row = 0; row < sizeof(crashes) / sizeof(*crashes); row++) {
-		int status = child(make_call);
+	hip_device_ordinal dev;
+	hip_external_memory m;
+	uint64_t offset;
+	int fd = 3;
+	void *out;
 
-		CHECK_MSG(crashes[row].crashes ? aborted(status) : returned(status),
-			  "row %zu: status %#x", row, (unsigned int)status);
-	}
+	CALL("6.4", returned, api.StreamIsCapturing(gone_stream(), &fd));
+	CALL("7", aborted, api.StreamIsCapturing(gone_stream(), &fd));
+	CALL("6.4", aborted, api.StreamGetDevice((hip_stream)1, &dev));
+	CALL("6.4", aborted, api.EventQuery(gone_event()));
+	CALL("6.4,memfds", aborted, hsa_export(imported(&out, &m), BYTES, &fd, &offset));
+	CALL("6.4", aborted, apix.ImportExternalSemaphore(&out, NULL));
+	/* The fd by pointer, or since 7.1 by value. */
+	CALL("7", returned, apix.MemImportFromShareableHandle(&out, &fd, 1));
+	CALL("7", aborted, apix.MemImportFromShareableHandle(&out, (void *)3, 1));
+	CALL("7.1", aborted, apix.MemImportFromShareableHandle(&out, &fd, 1));
+	CALL("7.1", returned, apix.MemImportFromShareableHandle(&out, (void *)3, 1));
 }
 
 /* A version's answers about host memory and device memory. */

@@ -14,19 +14,10 @@
 #include "doubles/levelzero.h"
 
 static struct fake_levelzero *fake;
+#include "counts.h"
 static fake_levelzero_fn fake_fn;
 static void *fake_lib;
 static struct levelzero_api lz;
-
-static inline bool nothing_left(void)
-{
-	bool none = true;
-
-	for (int kind = 0; kind < FAKE_KINDS; kind++)
-		none &= CHECK_MSG(!fake->live[kind], "%u of kind %d",
-				  fake->live[kind], kind);
-	return none;
-}
 
 #include "fixture.h"
 
@@ -59,13 +50,6 @@ static inline void end(void)
 static inline struct dlbuf_device *open_ok(void)
 {
 	return open_as("levelzero");
-}
-
-/* The case broke the double's rules this many times on purpose. */
-static inline void forgive(unsigned int n)
-{
-	CHECK_EQ(fake->wrong, n);
-	fake->wrong = 0;
 }
 
 /* ---------------------------------------------------------------- the user */

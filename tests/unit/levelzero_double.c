@@ -15,6 +15,7 @@
 #define FAILED(code) ZE_RESULT_ERROR_##code
 
 static struct fake_levelzero *fake;
+#include "counts.h"
 static fake_levelzero_fn fake_fn;
 static void *fake_lib;
 static struct levelzero_api lz;

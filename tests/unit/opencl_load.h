@@ -11,6 +11,8 @@
 #include "doubles/opencl.h"
 
 static struct fake_opencl *fake;
+#define SETTLE() fake->settle()
+#include "counts.h"
 static fake_opencl_fn fake_fn;
 static cl_platform_id platform;
 static struct {
@@ -59,24 +61,6 @@ static inline void load(const char *words)
 	if (!cl.GetPlatformIDs(1, &platform, NULL))
 		load_extensions();
 	fake->calls = 0;
-}
-
-static inline bool nothing_left(void)
-{
-	bool none = true;
-
-	fake->settle();
-	for (int kind = 0; kind < FAKE_KINDS; kind++)
-		none &= CHECK_MSG(!fake->live[kind], "%u of kind %d",
-				  fake->live[kind], kind);
-	return none;
-}
-
-/* The case broke the double's rules this many times on purpose. */
-static inline void forgive(unsigned int n)
-{
-	CHECK_EQ(fake->wrong, n);
-	fake->wrong = 0;
 }
 
 #endif /* UNIT_OPENCL_LOAD_H */

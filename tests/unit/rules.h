@@ -45,9 +45,7 @@
 #define UNLOAD()							\
 	do {								\
 		CHECK_EQ(fake->wrong, 0);				\
-		for (int kind_ = 0; kind_ < FAKE_KINDS; kind_++)	\
-			CHECK_MSG(!fake->live[kind_], "%u of kind %d",	\
-				  fake->live[kind_], kind_);		\
+		nothing_left();						\
 		fake_fn(true);						\
 		dlclose(fake_lib);					\
 	} while (0)

@@ -208,107 +208,70 @@ static void no_extension(void)
 		if (!strcmp(*p, VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME))
 			*p = NULL;
 }
-static void no_timeline(void) { fake->physical[0].timeline = false; }
-static void no_timeline_out(void) { fake->physical[0].timeline_out = false; }
-static void no_memory_out(void) { fake->physical[0].memory_out = false; }
-static void no_import(void) { fake->physical[0].no_import = true; }
-static void no_sync_in(void) { fake->physical[0].sync_fd_in = false; }
-static void no_sync_out(void) { fake->physical[0].sync_fd_out = false; }
-static void no_queue(void) { fake->physical[0].no_compute = true; }
-static void no_wait(void) { fake->without = "vkWaitSemaphores"; }
-static void no_copy(void) { fake->without = "vkCmdCopyBuffer"; }
-static void no_memory_fd(void) { fake->without = "vkGetMemoryFdKHR"; }
-static void no_semaphore_fd(void) { fake->without = "vkGetSemaphoreFdKHR"; }
-static void no_fence(void) { fake->no_fd = true; }
-static void blocks(void) { fake->export_blocks = -1; }
-static void early(void) { fake->export_early = true; }
-static void late(void) { fake->export_late = true; }
-static void another(void) { fake->physical[0].uuid = 0xcd; }
-static void nobody(void) { fake->nphysical = 0; }
-static void no_vulkan(void)
+
+/*
+ * The bridge of a driver, or its device, that lacks something: the result, and whether there are
+ * buffers, fences in and fences out; the error text, or the reason for what there is not.
+ */
+static void check_lack(const char *lacks, int want, bool buffers, bool in, bool out,
+		       const char *why)
 {
-	setenv("DLBUF_VULKAN_LIBRARY", "/nowhere/libvulkan.so.1", 1);
-}
-static void fails_export(void)
-{
-	/* The trial's semaphore: the first that is exported. */
-	fail_call("vkGetSemaphoreFdKHR", VK_ERROR_INVALID_EXTERNAL_HANDLE);
-}
-static void breaks_export(void)
-{
-	fail_call("vkGetSemaphoreFdKHR", VK_ERROR_INITIALIZATION_FAILED);
-}
-/* The answer would be another one with more fds. */
-static void no_fd_for_export(void)
-{
-	fail_call("vkGetSemaphoreFdKHR", VK_ERROR_TOO_MANY_OBJECTS);
-}
-static void nothing(void)
-{
-	no_memory_out();
-	no_sync_in();
-	no_sync_out();
+	int ret = bridge_open(uuid, 0, &bridge, &caps);
+
+	CHECK_MSG(ret == want && caps.buffers == buffers && caps.fences_in == in &&
+		  caps.fences_out == out, "%s: %d, %d %d %d: %s", lacks, ret, caps.buffers,
+		  caps.fences_in, caps.fences_out, dlbuf_last_error());
+	if (ret) {
+		CHECK_SAYS(why);
+	} else {
+		CHECK_MSG(strstr(caps.why_not, why), "%s", caps.why_not);
+		close_bridge();
+	}
+	fake->without = fake->failing = NULL;
+	end();
 }
 
 TEST(what_a_driver_can)
 {
-	static const struct {
-		void (*lacks)(void);
-		int ret;
-		bool buffers, in, out;
-		const char *why;
-	} cases[] = {
-		{ no_extension, -EOPNOTSUPP, 0, 0, 0,
-		  "VK_KHR_external_semaphore_fd" },
-		{ no_timeline, -EOPNOTSUPP, 0, 0, 0, "timeline" },
-		{ no_timeline_out, -EOPNOTSUPP, 0, 0, 0,
-		  "timelines are not exportable" },
-		{ no_memory_out, 0, 0, 1, 1, "memory is not exportable" },
-		{ no_memory_fd, 0, 0, 1, 1, "memory is not exportable" },
-		{ no_import, 0, 0, 1, 1, "not importable" },
-		{ no_sync_in, 0, 1, 0, 1, "SYNC_FD is not importable" },
-		{ no_sync_out, 0, 1, 1, 0, "SYNC_FD is not exportable" },
-		{ no_queue, -EOPNOTSUPP, 0, 0, 0, "no queue" },
-		{ no_wait, -EOPNOTSUPP, 0, 0, 0, "no timeline semaphores" },
-		{ no_copy, -EOPNOTSUPP, 0, 0, 0, "vkCmdCopyBuffer" },
-		{ no_semaphore_fd, -EOPNOTSUPP, 0, 0, 0,
-		  "timelines are not exportable" },
-		{ no_fence, 0, 1, 1, 0, "waits for the other API's signal" },
-		{ blocks, 0, 1, 1, 0, "waits for the other API's signal" },
-		{ early, 0, 1, 1, 0, "does not wait" },
-		{ late, 0, 1, 1, 0, "does not signal" },
-		{ fails_export, 0, 1, 1, 0, "vkGetSemaphoreFdKHR" },
-		{ breaks_export, 0, 1, 1, 0, "vkGetSemaphoreFdKHR" },
-		{ no_fd_for_export, -EMFILE, 0, 0, 0, "vkGetSemaphoreFdKHR" },
-		{ nothing, -EOPNOTSUPP, 0, 0, 0, "memory is not exportable" },
-		{ another, -ENODEV, 0, 0, 0, "ab00000000000000" },
-		{ nobody, -ENODEV, 0, 0, 0, "no driver has a device" },
-		{ no_vulkan, -ENODEV, 0, 0, 0, "vulkan" },
-	};
+	struct fake_physical *p;
 
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		int ret;
-
-		begin_able();
-		cases[i].lacks();
-		ktap_forget();
-		ret = bridge_open(uuid, 0, &bridge, &caps);
-		if (!CHECK_EQ(ret, cases[i].ret))
-			ktap_note(NULL, 0, "%zu: %s", i, dlbuf_last_error());
-		CHECK_MSG(caps.buffers == cases[i].buffers &&
-			  caps.fences_in == cases[i].in &&
-			  caps.fences_out == cases[i].out, "%zu: %d %d %d", i,
-			  caps.buffers, caps.fences_in, caps.fences_out);
-		if (ret)
-			CHECK_SAYS(cases[i].why);
-		else
-			CHECK_MSG(strstr(caps.why_not, cases[i].why), "%s",
-				  caps.why_not);
-		if (!ret)
-			close_bridge();
-		fake->without = fake->failing = NULL;
-		end();
-	}
+#define LACKS(lacks, ...)						\
+	begin_able();							\
+	p = &fake->physical[0];						\
+	lacks;								\
+	ktap_forget();							\
+	check_lack(#lacks, __VA_ARGS__)
+	LACKS(no_extension(), -EOPNOTSUPP, 0, 0, 0, "VK_KHR_external_semaphore_fd");
+	LACKS(p->timeline = false, -EOPNOTSUPP, 0, 0, 0, "timeline");
+	LACKS(p->timeline_out = false, -EOPNOTSUPP, 0, 0, 0, "timelines are not exportable");
+	LACKS(p->memory_out = false, 0, 0, 1, 1, "memory is not exportable");
+	LACKS(p->no_import = true, 0, 0, 1, 1, "not importable");
+	LACKS(p->sync_fd_in = false, 0, 1, 0, 1, "SYNC_FD is not importable");
+	LACKS(p->sync_fd_out = false, 0, 1, 1, 0, "SYNC_FD is not exportable");
+	LACKS(p->memory_out = p->sync_fd_in = p->sync_fd_out = false,
+	  -EOPNOTSUPP, 0, 0, 0, "memory is not exportable");
+	LACKS(p->no_compute = true, -EOPNOTSUPP, 0, 0, 0, "no queue");
+	LACKS(p->uuid = 0xcd, -ENODEV, 0, 0, 0, "ab00000000000000");
+	LACKS(fake->nphysical = 0, -ENODEV, 0, 0, 0, "no driver has a device");
+	LACKS(setenv("DLBUF_VULKAN_LIBRARY", "/nowhere/libvulkan.so.1", 1),
+	  -ENODEV, 0, 0, 0, "vulkan");
+	LACKS(fake->without = "vkWaitSemaphores", -EOPNOTSUPP, 0, 0, 0, "no timeline semaphores");
+	LACKS(fake->without = "vkCmdCopyBuffer", -EOPNOTSUPP, 0, 0, 0, "vkCmdCopyBuffer");
+	LACKS(fake->without = "vkGetMemoryFdKHR", 0, 0, 1, 1, "memory is not exportable");
+	LACKS(fake->without = "vkGetSemaphoreFdKHR", -EOPNOTSUPP, 0, 0, 0,
+	  "timelines are not exportable");
+	LACKS(fake->no_fd = true, 0, 1, 1, 0, "waits for the other API's signal");
+	LACKS(fake->export_blocks = -1, 0, 1, 1, 0, "waits for the other API's signal");
+	LACKS(fake->export_early = true, 0, 1, 1, 0, "does not wait");
+	LACKS(fake->export_late = true, 0, 1, 1, 0, "does not signal");
+	/* The trial's semaphore is the first that is exported. */
+	LACKS(fail_call("vkGetSemaphoreFdKHR", VK_ERROR_INVALID_EXTERNAL_HANDLE),
+	  0, 1, 1, 0, "vkGetSemaphoreFdKHR");
+	LACKS(fail_call("vkGetSemaphoreFdKHR", VK_ERROR_INITIALIZATION_FAILED),
+	  0, 1, 1, 0, "vkGetSemaphoreFdKHR");
+	/* The answer would be another one with more fds. */
+	LACKS(fail_call("vkGetSemaphoreFdKHR", VK_ERROR_TOO_MANY_OBJECTS),
+	  -EMFILE, 0, 0, 0, "vkGetSemaphoreFdKHR");
 }
 
 /* The requested device; a device that fails during the search may be it. */
@@ -466,7 +429,7 @@ TEST(no_fences_in)
 	int fence;
 
 	begin_able();
-	no_sync_in();
+	fake->physical[0].sync_fd_in = false;
 	REQUIRE_OK(bridge_open(uuid, 0, &bridge, &caps));
 	link = link_ok();
 	fence = pending_fence();
@@ -496,14 +459,13 @@ static void out_of(void *arg)
 /* No fence to give: it waits, and others go on meanwhile. */
 TEST(out_waits_where_the_export_would)
 {
-	static void (*const lacks[])(void) = { blocks, no_sync_out };
-
-	for (size_t i = 0; i < ARRAY_SIZE(lacks); i++) {
+	for (int blocks = 0; blocks < 2; blocks++) {
 		struct bridge_link *other;
 		struct call c = { .ret = -7, .fence = 7 };
 
 		begin_able();
-		lacks[i]();
+		fake->physical[0].sync_fd_out = blocks;
+		fake->export_blocks = -blocks;
 		REQUIRE_OK(bridge_open(uuid, 0, &bridge, &caps));
 		CHECK(!caps.fences_out);
 		REQUIRE_OK(pair_create());
@@ -834,10 +796,7 @@ TEST(every_failure)
 			failures++;
 			CHECK_EQ(ret, -EIO);
 			CHECK_SAYS(calls[i]);
-			for (int kind = 0; kind < FAKE_KINDS; kind++)
-				CHECK_MSG(!fake->live[kind], "%s, %u: %u of %d",
-					  calls[i], spared, fake->live[kind],
-					  kind);
+			CHECK_MSG(nothing_left(), "%s, %u", calls[i], spared);
 		}
 		CHECK_MSG(failures, "%s was never called", calls[i]);
 		CHECK_MSG(failures < 20, "%s without an end", calls[i]);
@@ -895,7 +854,7 @@ TEST(every_call_fails_once)
 {
 	begin_able();
 	check_walks(walk);
-	no_sync_out();
+	fake->physical[0].sync_fd_out = false;
 	check_walks(walk);
 	end();
 }

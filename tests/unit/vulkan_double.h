@@ -21,6 +21,7 @@
 #include <generated/seen.h>	/* of dlbuf/vulkan.h, too */
 
 static struct fake_vulkan *fake;
+#include "counts.h"
 static fake_vulkan_fn fake_fn;
 static void *fake_lib;
 
@@ -38,9 +39,7 @@ static inline void begin(void)
 static inline void end(void)
 {
 	CHECK_EQ(fake->wrong, 0);
-	for (int kind = 0; kind < FAKE_KINDS; kind++)
-		CHECK_MSG(!fake->live[kind], "%u of kind %d",
-			  fake->live[kind], kind);
+	nothing_left();
 	fake_fn(true);
 	dlclose(fake_lib);
 	unsetenv("DLBUF_VULKAN_LIBRARY");
@@ -218,8 +217,7 @@ static inline void check_walks(int (*walk)(void))
 		ret = walk();
 		fault_at(0);
 		CHECK(!ret || dlbuf_last_error()[0]);
-		for (int kind = 0; kind < FAKE_KINDS; kind++)
-			CHECK_EQ(fake->live[kind], 0);
+		nothing_left();
 		CHECK_MSG(!fake->wrong, "call %lu of %lu", n, calls);
 		fake->wrong = 0;
 	}

@@ -60,7 +60,7 @@ struct access {
 	const char *second;
 };
 
-/* Only in dmabuf-test: the access of devices of this name, or NULL if there is none. */
+/* The access of devices of this name, or NULL if there is none. */
 const struct access *access_find(const char *device);
 
 #endif /* DMABUF_TEST_ACCESS_H */

@@ -21,6 +21,7 @@
 
 #include "access/access.h"
 #include "fence.h"
+#include "tool.h"
 #include "../../../tests/harness/lab_module.h"
 
 #ifndef DMA_BUF_IOCTL_EXPORT_SYNC_FILE /* before 6.0 */
@@ -277,6 +278,16 @@ static bool signal_fence(struct fence_run *r, struct fence *f)
 
 /* ---- all views of an access */
 
+/* A buffer from another program may have fences, and the device may end its work later. */
+static bool await_idle(struct fence_run *r)
+{
+	struct pollfd p = { .fd = r->buffer, .events = POLLOUT };
+
+	return expect(r, poll(&p, 1, SOON / MS) == 1 && p.revents & POLLOUT,
+		      "the dma-buf has been busy for %llu s with fences that "
+		      "are not this tool's", SOON / SECOND);
+}
+
 /* A fence with an error has ended, too: poll() and the wait do not report the error. */
 static void fence_ended(struct fence_run *r, const char *of, int fd, int want)
 {
@@ -321,6 +332,22 @@ static void agree_exports(struct fence_run *r, uint32_t access, bool pending)
 	if (expect(r, fd >= 0, "DMA_BUF_IOCTL_EXPORT_SYNC_FILE: %s",
 		   strerror(errno))) {
 		fence_is(r, "what the kernel exports", fd, pending);
+		close(fd);
+	}
+}
+
+/* The fd to poll before an acquire. */
+static void agree_pending(struct fence_run *r, uint32_t access, bool pending)
+{
+	int fd = -1;
+
+	if (!returned(r, "dlbuf_pending()", dlbuf_pending(r->t, access, &fd), 0))
+		return;
+	expect(r, (fd >= 0) == pending, "dlbuf_pending() gives %s to %s",
+	       fd >= 0 ? "an fd" : "no fd", who(access));
+	if (fd >= 0) {
+		expect(r, !polls(fd, POLLIN), "dlbuf_pending() gives %s an fd that is "
+		       "readable", who(access));
 		close(fd);
 	}
 }
@@ -375,6 +402,7 @@ static void agree(struct fence_run *r, uint32_t access, bool pending)
 	expect(r, busy(r, access) == pending, "poll() on the dma-buf says %s "
 	       "to %s", pending ? "ready" : "busy", who(access));
 	agree_exports(r, access, pending);
+	agree_pending(r, access, pending);
 	if (device_waits(r))
 		agree_fence(r, access, pending);
 	else
@@ -825,16 +853,16 @@ static void thread_reports(struct fence_run *r, uint32_t access,
 		end_access(r);
 }
 
+static const struct { int error; uint32_t flags; } ends[] = {
+	{ 0, 0 }, { -EIO, 0 }, { -EIO, DLBUF_ACQUIRE_DAMAGED },
+};
+
 /*
  * The acquire or the release reports the error of a fence of the buffer or of the
  * options, once, and not with DLBUF_ACQUIRE_DAMAGED.
  */
 static void held_case(struct fence_run *r, const struct fence_case *c)
 {
-	static const struct { int error; uint32_t flags; } ends[] = {
-		{ 0, 0 }, { -EIO, 0 }, { -EIO, DLBUF_ACQUIRE_DAMAGED },
-	};
-
 	for (size_t i = 0; i < ARRAY_SIZE(ends) && !r->failures; i++) {
 		DLBUF_OPTS(dlbuf_acquire_opts, opts, .flags = ends[i].flags);
 		struct fence *f = c->fences ? put_failing(r, c->fences) :
@@ -849,6 +877,7 @@ static void held_case(struct fence_run *r, const struct fence_case *c)
 			(r, c->access, &opts, f, ends[i].error,
 			 ends[i].flags ? 0 : ends[i].error);
 		not_acquired(r);
+		await_idle(r);
 		agree(r, c->access, false);
 		/* A failed fence is reported later only if the options have it. */
 		if (c->fences)
@@ -864,23 +893,28 @@ static void held_case(struct fence_run *r, const struct fence_case *c)
 /* dlbuf_pending()'s fd shows the end of the work; the acquire after it reports the error. */
 static void pending_case(struct fence_run *r, const struct fence_case *c)
 {
-	struct fence *f = put_failing(r, c->fences);
-	int fd = -1, ret;
+	for (size_t i = 0; i < ARRAY_SIZE(ends) && !r->failures; i++) {
+		DLBUF_OPTS(dlbuf_acquire_opts, opts, .flags = ends[i].flags);
+		struct fence *f = put_failing(r, c->fences);
+		int fd = -1, ret;
 
-	if (!f || !returned(r, "dlbuf_pending()",
-			    dlbuf_pending(r->t, c->access, &fd), 0) ||
-	    !expect(r, fd >= 0, "dlbuf_pending() gives no fd of a busy dma-buf"))
-		return;
-	expect(r, !polls(fd, POLLIN), "dlbuf_pending() gives an fd that is "
-	       "readable before the fence has ended");
-	if (end_failing(r, f, -EIO)) {
-		expect(r, polls(fd, POLLIN), "what dlbuf_pending() gives is not "
-		       "readable although the fence has ended");
-		ret = dlbuf_acquire(r->t, c->access, NULL, NULL);
-		fails_with(r, "dlbuf_acquire()", ret, dlbuf_last_error(), -EIO);
-		agree(r, c->access, false);
+		if (!f || !returned(r, "dlbuf_pending()",
+				    dlbuf_pending(r->t, c->access, &fd), 0) ||
+		    !expect(r, fd >= 0, "dlbuf_pending() gives no fd of a busy dma-buf"))
+			return;
+		fence_is(r, "what dlbuf_pending() gives", fd, true);
+		if (end_failing(r, f, ends[i].error)) {
+			expect(r, polls(fd, POLLIN), "what dlbuf_pending() gives is not "
+			       "readable although the fence has ended");
+			ret = dlbuf_acquire(r->t, c->access, NULL, &opts);
+			fails_with(r, "dlbuf_acquire()", ret, dlbuf_last_error(),
+				   ends[i].flags ? 0 : ends[i].error);
+			if (!ret)
+				end_access(r);
+			agree(r, c->access, false);
+		}
+		close(fd);
 	}
-	close(fd);
 }
 
 /* ---- release */
@@ -1019,16 +1053,6 @@ static void expired_case(struct fence_run *r, const struct fence_case *c)
 
 /* ---- running */
 
-/* A buffer from another program may have fences. */
-static bool await_idle(struct fence_run *r)
-{
-	struct pollfd p = { .fd = r->buffer, .events = POLLOUT };
-
-	return expect(r, poll(&p, 1, SOON / MS) == 1 && p.revents & POLLOUT,
-		      "the dma-buf has been busy for %llu s with fences that "
-		      "are not this tool's", SOON / SECOND);
-}
-
 static bool get_buffer(struct fence_run *r)
 {
 	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = r->exporter,
@@ -1100,9 +1124,13 @@ static bool begin(struct fence_run *r)
 
 static void end(struct fence_run *r)
 {
-	for (unsigned int i = 0; i < r->nfences; i++)
+	for (unsigned int i = 0; i < r->nfences; i++) {
+		/* Not by an error, which the tensor would report. */
+		if (!r->fences[i].handle)
+			lab_signal(r->lab, r->fences[i].sync_file, 0);
 		if (r->fences[i].sync_file >= 0)
 			close(r->fences[i].sync_file);
+	}
 	/* Signals the remaining fences, so that nothing waits for them. */
 	vgem_close(&r->vgem);
 	if (r->lab >= 0)
@@ -1162,8 +1190,10 @@ const struct fence_case fence_cases[] = {
 	{ "idle-write", state_case, W, 0, 0, 0, false, false },
 	{ "read-fence-read", state_case, R, R, 0, 0, false, false },
 	{ "read-fence-write", state_case, W, R, 0, 0, true, false },
+	{ "read-fence-both", state_case, RW, R, 0, 0, true, false },
 	{ "write-fence-read", state_case, R, W, 0, 0, true, false },
 	{ "write-fence-write", state_case, W, W, 0, 0, true, false },
+	{ "write-fence-both", state_case, RW, W, 0, 0, true, false },
 	{ "both-fences-read", state_case, R, RW, 0, 0, true, false },
 	{ "both-fences-write", state_case, W, RW, 0, 0, true, false },
 	{ "write-signalled-read", state_case, R, RW, W, 0, false, false },

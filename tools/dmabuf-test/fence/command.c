@@ -12,6 +12,7 @@
 #include "opts.h"
 #include "out.h"
 #include "survey.h"
+#include "tool.h"
 #include "camera/v4l2.h"
 
 #define MAX_NAMES 32

@@ -7,9 +7,10 @@
 #ifndef DMABUF_TEST_FENCE_H
 #define DMABUF_TEST_FENCE_H
 
+#include <stdbool.h>
+
 #include <dlbuf/dlbuf.h>
 
-#include "tool.h"
 #include "vgem.h"
 
 /*
