@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* dlbuf_acquire_all(), dlbuf_release_all() and dlbuf_pending(). */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -227,32 +226,6 @@ static bool is_first(DLManagedTensorVersioned *const tensors[], size_t i)
 	return true;
 }
 
-/* Keeps the first failure, which is reported, while other calls may fail too. */
-struct failure {
-	int ret;		/* 0: none; set by the user */
-	char said[256];
-};
-
-__attribute__((cold, noinline))
-static void note(struct failure *f, int ret)
-{
-	if (f->ret)
-		return;
-	f->ret = ret;
-	snprintf(f->said, sizeof(f->said), "%s", dlbuf_last_error());
-}
-
-static inline void note_failure(struct failure *f, int ret)
-{
-	if (ret)
-		note(f, ret);
-}
-
-static int report_failure(const struct failure *f)
-{
-	return f->ret ? fail(f->ret, "%s", f->said) : 0;
-}
-
 struct job {
 	DLManagedTensorVersioned *const *tensors;
 	size_t n;
@@ -405,7 +378,7 @@ static int begin_all(const struct job *job)
 		ret = follow(tensor_at(job->tensors, i), fence);
 	if (fence != -1)
 		close(fence);
-	note_failure(&failure, ret);
+	failure_note(&failure, ret);
 	/* A bracket failed: ends the ones before it. */
 	for (size_t i = begun; ret && i--;) {
 		struct tensor *t = tensor_at(job->tensors, i);
@@ -417,7 +390,7 @@ static int begin_all(const struct job *job)
 		tensor_release(t, job->access, job->stream, NULL);
 		t->together = together;
 	}
-	return report_failure(&failure);
+	return failure_report(&failure);
 }
 
 static int acquire_all(const struct job *job)
@@ -615,7 +588,7 @@ static void release_by_one(struct tensor *t, void *stream, struct ends *ends,
 	void *kept = t->stream;
 	int fence = -1;
 
-	note_failure(failure, tensor_release(t, unmark(t), stream,
+	failure_note(failure, tensor_release(t, unmark(t), stream,
 					     wanted ? &fence : NULL));
 	sync_drop_stream(t, kept);
 	ends_add(ends, fence, import_gives_event(t->imp));
@@ -645,10 +618,10 @@ static size_t release_some(DLManagedTensorVersioned *const tensors[], size_t n,
 		ret = of[0]->imp->dev->backend->release_all(list, nlist, stream,
 							    &fence);
 	for (uint32_t j = 0; j < nlist; j++)
-		note_failure(failure, tensor_released(of[j], list[j].access, ret,
+		failure_note(failure, tensor_released(of[j], list[j].access, ret,
 						      fence));
 	for (size_t j = 0; !ret && j < i; j++)
-		note_failure(failure, tensor_release_before(
+		failure_note(failure, tensor_release_before(
 			tensor_at(tensors, j), wanted ? &fence : NULL));
 	ends_add(ends, fence, false);
 	return i;
@@ -675,7 +648,7 @@ static int release_marked(DLManagedTensorVersioned *const tensors[], size_t n,
 		close(ends.sync_file);
 	if (ends.event != -1)
 		close(ends.event);
-	return report_failure(&failure);
+	return failure_report(&failure);
 }
 
 __attribute__((noinline))
