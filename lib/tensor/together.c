@@ -281,10 +281,9 @@ static void end_groups(const struct job *job)
 }
 
 /* Waits for the fences of all tensors, as one acquire does for one. */
-static int wait_before(const struct job *job, int *fence)
+static int wait_before(const struct job *job, const struct wait *wait, int *fence)
 {
-	const struct wait wait = sync_wait_of(job->opts);
-	struct use few[8] = { 0 }, *uses = few;
+	struct use few[8], *uses = few;
 	uint32_t n = 0;
 	int ret;
 
@@ -293,13 +292,9 @@ static int wait_before(const struct job *job, int *fence)
 		if (!uses)
 			return -ENOMEM;
 	}
-	for (size_t i = 0; i < job->n; i++) {
-		struct import *imp = tensor_at(job->tensors, i)->imp;
-
-		if (is_first(job->tensors, i))
-			uses[n++] = sync_use(imp, job->access);
-	}
-	ret = sync_wait(job->tensors, job->n, uses, n, &wait, fence);
+	for (size_t i = 0; i < job->n; i++)
+		use_add(uses, &n, sync_use(tensor_at(job->tensors, i)->imp, job->access));
+	ret = sync_wait(job->tensors, job->n, uses, n, wait, fence);
 	if (uses != few)
 		free(uses);
 	return ret;
@@ -309,75 +304,48 @@ static int wait_before(const struct job *job, int *fence)
  * Begins the brackets of the tensors from *at on: one, or as many as the backend
  * begins together. Moves *at after them.
  */
-static int begin_some(const struct job *job, size_t *at, int fence)
+static int begin_some(const struct job *job, const struct wait *wait, size_t *at, int *fence)
 {
-	const struct backend *backend = tensor_at(job->tensors, 0)->imp->dev->backend;
-	const struct dlbuf_acquire_opts *o = job->opts;
+	const struct backend *backend = wait->dev->backend;
 	const uint32_t most = backend->acquire_all ? MAX_BRACKETS : 1;
 	struct bracket list[MAX_BRACKETS];
 	uint32_t n = 0;
 	size_t i;
-	int ret;
+	int ret = 0;
 
 	for (i = *at; i < job->n && n < most; i++)
 		if (is_first(job->tensors, i))
 			list[n++] = (struct bracket){
 				tensor_at(job->tensors, i)->imp, job->access
 			};
-	if (!n) {
-		ret = 0;
-	} else if (backend->acquire_all) {
-		ret = backend->acquire_all(list, n, job->stream, fence);
-		if (sync_waits_here(ret, fence)) {
-			ret = sync_wait_here(fence, o->deadline_ns, sync_wait_of(o).damaged);
-			if (!ret)
-				ret = backend->acquire_all(list, n, job->stream, -1);
-		}
-	} else {
-		ret = sync_begin(list[0].imp, job->access, job->stream, fence, o);
-	}
+	if (n)
+		do
+			ret = backend->acquire_all ?
+			      backend->acquire_all(list, n, job->stream, *fence) :
+			      sync_begin(list[0].imp, job->access, job->stream, *fence,
+					 job->opts);
+		while (sync_again(&ret, fence, wait));
 	if (!ret)
 		*at = i;
 	return ret;
 }
 
-/*
- * The access has begun and waits for the fence. The tensor and its lease report the fence's
- * error.
- */
-static int follow(struct tensor *t, int fence)
-{
-	int dup = sys_dup(fence);
-
-	lease_follow(t->lease, fence);
-	if (dup >= 0) {
-		fence_join_at(&t->before, dup);
-		return 0;
-	}
-	/* No fd is left: this thread waits instead. */
-	dlbuf_fence_wait(fence, 0);
-	return fence_check(fence);
-}
-
 /* Begins the brackets, or none of them. */
 static int begin_all(const struct job *job)
 {
-	const bool damaged = sync_wait_of(job->opts).damaged;
+	const struct wait wait = sync_wait_of(tensor_at(job->tensors, 0)->imp->dev, job->opts);
 	struct failure failure;
 	int fence = -1, ret = 0;
 	size_t begun = 0;
 
 	failure.ret = 0;
 	if (job->ordered && !job->bracket_waits)
-		ret = wait_before(job, &fence);
+		ret = wait_before(job, &wait, &fence);
 	if (ret)
 		return ret;
 	while (!ret && begun < job->n)
-		ret = begin_some(job, &begun, fence);
-	for (size_t i = 0; !ret && fence != -1 && !damaged && i < begun; i++)
-		ret = follow(tensor_at(job->tensors, i), fence);
-	if (fence != -1)
-		close(fence);
+		ret = begin_some(job, &wait, &begun, &fence);
+	ret = sync_begun(job->tensors, begun, ret, fence, &wait);
 	failure_note(&failure, ret);
 	/* A bracket failed: ends the ones before it. */
 	for (size_t i = begun; ret && i--;) {
