@@ -905,7 +905,7 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 		return ret;
 	}
 	if (before)
-		container_of(tensors[0], struct tensor, versioned)->lease->before =
+		container_of(tensors[0], struct tensor, versioned)->lease->unreported.frame =
 			before;
 	return 0;
 }

@@ -84,8 +84,8 @@ static int report(struct tensor *t, int ret, bool damaged)
 			ret = fence_check(fence);
 		close(fence);
 	}
-	return ret || damaged || !t->lease || !t->lease->before ? ret :
-	       fence_check(t->lease->before);
+	return ret || damaged || !t->lease || !t->lease->unreported.frame ? ret :
+	       fence_check(t->lease->unreported.frame);
 }
 
 static inline int report_all(DLManagedTensorVersioned *const tensors[], size_t n, int ret,

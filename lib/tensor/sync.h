@@ -70,7 +70,7 @@ void sync_drop(struct tensor *t);
 static inline bool before_any(const struct tensor *t)
 {
 	return __atomic_load_n(&t->before, __ATOMIC_RELAXED) ||
-	       (t->lease && t->lease->before);
+	       (t->lease && t->lease->unreported.frame);
 }
 
 /*
