@@ -133,6 +133,7 @@ struct dlbuf_socket_opts {
  *                another socket
  * -ENOMEM        also: the thread that waits for the receiver cannot be started
  * -EIO, -ENOBUFS  the kernel failed, or has no memory for the message
+ * -EIO           also: work on a dma-buf has failed, as for dlbuf_acquire()
  */
 DLBUF_API int dlbuf_send(int sock, DLManagedTensorVersioned *const tensors[],
 			 uint32_t ntensors, const struct dlbuf_socket_opts *opts);

@@ -33,7 +33,7 @@ void lease_failed(struct lease *lease, int err)
 	int none = 0;
 
 	if (lease && err)
-		__atomic_compare_exchange_n(&lease->error, &none, err, false,
+		__atomic_compare_exchange_n(&lease->unreported.error, &none, err, false,
 					    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
@@ -58,17 +58,17 @@ static void end(struct lease *lease)
 	NOT_CANCELLED;
 	int outer = result;
 
-	if (lease->before) {
-		lease_failed(lease, fence_error(lease->before));
-		close(lease->before);
+	if (lease->unreported.frame) {
+		lease_failed(lease, fence_error(lease->unreported.frame));
+		close(lease->unreported.frame);
 	}
-	if (lease->behind) {
-		lease_failed(lease, fence_signalled(lease->behind) ?
-			     fence_error(lease->behind) : -EIO);
-		close(lease->behind);
+	if (lease->unreported.work) {
+		lease_failed(lease, fence_signalled(lease->unreported.work) ?
+			     fence_error(lease->unreported.work) : -EIO);
+		close(lease->unreported.work);
 	}
 	if (lease->release && lease->generation == fork_generation) {
-		result = lease->error;
+		result = lease->unreported.error;
 		lease->release(lease->data);
 		result = outer;
 	}
@@ -77,7 +77,7 @@ static void end(struct lease *lease)
 static void fire(struct lease *lease)
 {
 	/* Without a callback and without fences there is nothing to report. */
-	if (lease->before || lease->behind || lease->release)
+	if (lease->unreported.frame || lease->unreported.work || lease->release)
 		end(lease);
 	free(lease);
 }
@@ -88,9 +88,13 @@ void lease_unref(struct lease *lease)
 		fire(lease);
 }
 
+static void ended(int fence, void *lease)
+{
+	lease_failed(lease, fence_error(fence));
+}
+
 static void signalled(void *lease)
 {
-	lease_failed(lease, event_result());
 	lease_unref(lease);
 }
 
@@ -110,7 +114,7 @@ void lease_hold_take(struct lease *lease, int fence,
 		return;
 	if (lease) {
 		lease_ref(lease);
-		if (!event_add_take(fence, signalled, lease, dev, fence_error))
+		if (!event_add_take(fence, signalled, lease, dev, ended))
 			return;
 		wait_here(lease, fence);
 		lease_unref(lease);
@@ -138,7 +142,7 @@ void lease_follow(struct lease *lease, int fence)
 	int dup = lease && fence != -1 ? sys_dup(fence) : -1;
 
 	if (dup >= 0)
-		fence_join_at(&lease->behind, dup);
+		fence_join_at(&lease->unreported.work, dup);
 }
 
 /* ---- struct dlbuf_lease, which imports share: a struct lease without room */

@@ -11,6 +11,24 @@
 struct dlbuf_device;
 
 /*
+ * Errors that are not reported yet. The kernel removes a fence that has signalled from its
+ * dma-bufs, and the error with it. So a waiter keeps a duplicate of the fence:
+ *
+ * - tensor.before has the fences that its accesses wait for, and those that dlbuf_pending()
+ *   has returned. The next call of the tensor reports their error, once. The tensor's end
+ *   gives the error to the lease, or without a lease to the log
+ * - `frame` is the frame's own fence. Each acquire reports its error
+ * - `work` has the fences of all accesses, see lease_follow()
+ * - `error` is the first error of the work, and at the end of the two fences. The end reports
+ *   it: dlbuf_lease_result()
+ */
+struct unreported {
+	int frame;	/* a sync_file, owned; 0: none */
+	int work;	/* the same; atomic */
+	int error;	/* atomic */
+};
+
+/*
  * A lease is shared by the tensors of a frame. It fires, and calls the callback, when
  * the last tensor is deleted and all fences given to lease_hold() have signalled. The
  * structs of the tensors are in `room`, so a frame is one allocation.
@@ -20,9 +38,7 @@ struct lease {
 	unsigned int generation;	/* fork_generation when the lease was made */
 	void (*release)(void *data);	/* or NULL */
 	void *data;
-	int before;	/* the frame's fence, owned; 0: none. dma-bufs do not keep its error */
-	int behind;	/* atomic; the fence of lease_follow(), owned; 0: none */
-	int error;	/* atomic; the first error of the work, for dlbuf_lease_result() */
+	struct unreported unreported;
 	_Alignas(8) unsigned char room[];
 };
 

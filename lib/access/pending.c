@@ -19,6 +19,24 @@ static int check(int fence, const struct wait *wait)
 	return wait->damaged ? 0 : fence_check(fence);
 }
 
+static bool same_use(const struct use *a, const struct use *b)
+{
+	if (a->imp && b->imp)
+		return a->imp == b->imp;
+	return a->id && b->id ? buffer_same(a->id, b->id) : a->fd == b->fd;
+}
+
+void use_add(struct use uses[], uint32_t *n, struct use use)
+{
+	uint32_t i = 0;
+
+	while (i < *n && !same_use(&uses[i], &use))
+		i++;
+	if (i == *n)
+		uses[(*n)++] = use;
+	uses[i].access |= use.access;
+}
+
 /*
  * Merges `fence` (taken) into `*sum` unless it has signalled. `*sum` starts as -1. A
  * merged fence does not have the error of one that signalled before.
@@ -206,7 +224,7 @@ static struct fork_handler fork_handler = { .fn = forked };
 
 static bool is_noted(const struct buffer_id *f, const struct buffer_id *id)
 {
-	return f->ino == id->ino && f->dev == id->dev && f->access;
+	return buffer_same(f, id) && f->access;
 }
 
 void pending_failed(const struct buffer_id *id)
@@ -224,7 +242,7 @@ void pending_failed(const struct buffer_id *id)
 	pthread_mutex_unlock(&unfinished.lock);
 }
 
-int pending_tell(int fd, const struct buffer_id *id)
+int pending_report(int fd, const struct buffer_id *id)
 {
 	struct buffer_id own;
 	bool any = false;
@@ -250,8 +268,11 @@ int pending_tell(int fd, const struct buffer_id *id)
 
 /* ---------------------------------------------------------------- before, after */
 
-int pending_fences(const struct use *uses, uint32_t n, const struct wait *wait,
-		   int *out)
+/*
+ * Merges the fences that conflict with the uses, and wait->fence, into one sync_file: *out
+ * is new, or -1.
+ */
+static int collect(const struct use *uses, uint32_t n, const struct wait *wait, int *out)
 {
 	int sum = -1, ret = 0;
 
@@ -295,26 +316,28 @@ static int wait_here(const struct use *uses, uint32_t n, const struct wait *wait
 	return ret;
 }
 
-int pending_before(struct dlbuf_device *dev, const struct use *uses, uint32_t n,
-		   const struct wait *wait, int *fence)
+int pending_before(const struct use *uses, uint32_t n, const struct wait *wait,
+		   int *fence)
 {
+	struct dlbuf_device *dev = wait->dev;
+	bool waits = dev && (wait->here || dev->acquire_sync != DLBUF_SYNC_FENCE);
 	int out = -1, ret = 0;
 
 	for (uint32_t i = 0; !ret && i < n; i++) {
-		if (dev->backend->look)
+		if (dev && dev->backend->look && uses[i].imp)
 			dev->backend->look(uses[i].imp);
 		ret = pending_wait_unfenced(&uses[i], wait->own ? NULL : dev,
 					    wait->deadline_ns);
-		if (!ret && pending_tell(uses[i].fd, uses[i].id) && !wait->damaged)
+		/* A device that waits for the fences by itself reports its own failed work. */
+		if (!ret && (fence || !dev) && pending_report(uses[i].fd, uses[i].id) &&
+		    !wait->damaged)
 			ret = -EIO;
 	}
-	if (!ret)
-		ret = dev->acquire_sync == DLBUF_SYNC_FENCE ?
-		      pending_fences(uses, n, wait, &out) :
-		      wait_here(uses, n, wait);
+	if (!ret && fence)
+		ret = waits ? wait_here(uses, n, wait) : collect(uses, n, wait, &out);
 	if (!ret)
 		ret = check(wait->fence, wait);
-	if (!ret)
+	if (!ret && fence)
 		*fence = out;
 	else if (out != -1)
 		close(out);

@@ -18,34 +18,36 @@ struct use {
 	int fd;
 	uint32_t access;
 	const struct buffer_id *id;	/* NULL: the function identifies the buffer if it needs to */
-	struct import *imp;		/* its import by a device with waits_implicitly, or NULL */
-};
-
-/* Conditions of a wait. For a plain wait all fields are 0, and fence is -1. */
-struct wait {
-	int fence;		/* the caller's sync_file, borrowed, or -1 */
-	uint64_t deadline_ns;	/* CLOCK_MONOTONIC, 0: none */
-	bool damaged;		/* accept fences that ended with an error */
-	bool own;		/* also wait for work without fences of the same device */
+	struct import *imp;		/* its import by the device that waits, or NULL */
 };
 
 /*
- * Orders work of dev after all pending work that conflicts with the uses. For a device
- * that waits by itself, *fence is a new sync_file, or -1 if nothing is pending. For
- * other devices the call waits, and *fence is -1.
+ * Adds a use to the list, or its access to the use that the list has of the same import; of
+ * the same dma-buf, if one has no import; or of the same fd, if one has no id.
+ */
+void use_add(struct use uses[], uint32_t *n, struct use use);
+
+/* Conditions of a wait. For a plain wait all fields are 0, and fence is -1. */
+struct wait {
+	struct dlbuf_device *dev;	/* will use the buffers; NULL: another program */
+	int fence;		/* the caller's sync_file, borrowed, or -1 */
+	uint64_t deadline_ns;	/* CLOCK_MONOTONIC, 0: none */
+	bool damaged;		/* accept fences that ended with an error */
+	bool here;		/* this thread waits, also if the device could */
+	bool own;		/* also for dev's own work without a fence, on any stream */
+};
+
+/*
+ * Orders work of wait->dev after all pending work that conflicts with the uses. For a
+ * device that waits by itself, and for another program, *fence is a new sync_file of this
+ * work, or -1 if nothing is pending. For other devices, and on a kernel without sync_file,
+ * the call waits, and *fence is -1. fence NULL: the user waits for the fences; the call
+ * waits only for work without a fence.
  * -ETIME  the deadline passed
  * -EIO    a fence ended with an error, or the kernel failed
  * -EBADF  wait->fence is not open
  */
-int pending_before(struct dlbuf_device *dev, const struct use *uses, uint32_t n,
-		   const struct wait *wait, int *fence);
-
-/*
- * Merges the fences that conflict with the uses, and wait->fence, into one sync_file:
- * *fence is new, or -1 if nothing is pending. On a kernel without sync_file it waits for
- * them. Errors as for pending_before().
- */
-int pending_fences(const struct use *uses, uint32_t n, const struct wait *wait,
+int pending_before(const struct use *uses, uint32_t n, const struct wait *wait,
 		   int *fence);
 
 /*
@@ -71,7 +73,7 @@ void pending_failed(const struct buffer_id *id);
  * Reports it once, after a wait for that work: 0, or -EIO with the error text. If there is
  * none, this is one load. id may be NULL.
  */
-int pending_tell(int fd, const struct buffer_id *id);
+int pending_report(int fd, const struct buffer_id *id);
 
 /*
  * Adds the fence of work, borrowed, to a dma-buf, so that other users wait for it. If

@@ -15,6 +15,12 @@ struct buffer_id {
 	uint32_t access;
 };
 
+/* Whether it is the same dma-buf. The accesses may differ. */
+static inline bool buffer_same(const struct buffer_id *a, const struct buffer_id *b)
+{
+	return a->ino == b->ino && a->dev == b->dev;
+}
+
 /*
  * Identifies the file of an fd with two system calls. Does not check that the file is a
  * dma-buf: if its identity equals that of a known dma-buf, it is that dma-buf. For any

@@ -12,6 +12,7 @@
 #include "../import/layout.h"
 #include "../system/internal.h"
 #include "../system/sys.h"
+#include "../tensor/sync.h"
 #include "../tensor/tensor.h"
 #include "detile.h"
 #include "frame.h"
@@ -91,16 +92,12 @@ static int check_planes(struct detile *d, struct dlbuf_frame *from,
 {
 	*nuses = 0;
 	for (uint32_t i = 0; i < from->nplanes; i++) {
-		uint32_t j = 0;
 		int ret = check_plane(&from->planes[i], i, &ids[i]);
 
 		if (ret)
 			return ret;
-		while (ids[j].ino != ids[i].ino || ids[j].dev != ids[i].dev)
-			j++;
-		if (j == i)
-			uses[(*nuses)++] = (struct use){
-				from->planes[i].fd, DLBUF_READ, &ids[i], NULL };
+		use_add(uses, nuses, (struct use){ from->planes[i].fd, DLBUF_READ, &ids[i],
+						   NULL });
 	}
 	d->one_buffer = *nuses == 1;
 	return 0;
@@ -233,22 +230,29 @@ static int make_tensors(struct import *imp,
  * Submits the copy. It waits for the writers of the planes, and for the readers of the
  * previous copy in the same buffer. Its fence is added to both.
  */
-static int copy(struct detile *d, struct use *uses, uint32_t n,
-		struct lease *lease)
+static int copy(struct detile *d, struct use *uses, uint32_t n, struct lease *lease,
+		DLManagedTensorVersioned *const tensors[], uint32_t ntensors)
 {
 	struct dlbuf_device *dev = d->imp->dev;
-	const struct wait wait = { .fence = frame_fence(d->from) };
+	const struct wait wait = { .dev = dev, .fence = frame_fence(d->from) };
 	int fence = -1, done = -1, ret;
 
 	uses[n++] = (struct use){ d->imp->fd, DLBUF_WRITE, &d->imp->id, NULL };
-	ret = pending_before(dev, uses, n, &wait, &fence);
+	ret = sync_wait(NULL, 0, uses, n, &wait, &fence);
 	if (ret)
 		return ret;
-	ret = dev->backend->detile(d, fence, &done);
-	if (fence != -1)
-		close(fence);
-	if (ret)
+	do
+		ret = dev->backend->detile(d, fence, &done);
+	while (sync_again(&ret, &fence, &wait));
+	if (!ret)
+		lease_follow(lease, fence);
+	ret = sync_begun(tensors, ntensors, ret, fence, &wait);
+	if (ret) {
+		dlbuf_fence_wait(done, 0);
+		if (done != -1)
+			close(done);
 		return ret;
+	}
 	for (uint32_t i = 0; i < n; i++)
 		if (pending_after(uses[i].fd, uses[i].id, uses[i].access, done))
 			log_at(DLBUF_LOG_INFO, "waited for a copy: %s",
@@ -288,7 +292,7 @@ static int copy_into(struct detile *d, struct dlbuf_frame_layout *layouts,
 	ret = make_tensors(d->imp, layouts, n, tensors);
 	if (ret)
 		goto err_lease;
-	ret = copy(d, uses, nuses, lease);
+	ret = copy(d, uses, nuses, lease, tensors, n);
 	if (ret)
 		goto err_tensors;
 	lease_unref(lease);

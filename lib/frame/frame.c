@@ -9,6 +9,7 @@
 #include <dlbuf/fence.h>
 
 #include "../access/lease.h"
+#include "../access/pending.h"
 #include "../dmabuf/fence.h"
 #include "../import/backend.h"
 #include "../import/cache.h"
@@ -634,17 +635,16 @@ int dlbuf_frame_layouts(const struct dlbuf_frame *frame,
 
 int frame_attach_fence(const struct dlbuf_frame *f)
 {
+	struct use uses[DLBUF_MAX_PLANES];
+	uint32_t n = 0;
+
 	if (frame_fence(f) == -1)
 		return 0;
-	for (uint32_t i = 0; i < f->nplanes; i++) {
-		bool again = false;
-		int ret;
+	for (uint32_t i = 0; i < f->nplanes; i++)
+		use_add(uses, &n, (struct use){ .fd = f->planes[i].fd });
+	for (uint32_t i = 0; i < n; i++) {
+		int ret = dlbuf_fence_import(uses[i].fd, DLBUF_WRITE, f->fence);
 
-		for (uint32_t j = 0; j < i; j++)
-			again |= f->planes[j].fd == f->planes[i].fd;
-		if (again)
-			continue;
-		ret = dlbuf_fence_import(f->planes[i].fd, DLBUF_WRITE, f->fence);
 		if (ret == -EOPNOTSUPP) {
 			ret = fence_check_file(f->fence);
 			return ret ? ret : dlbuf_fence_wait(f->fence, 0);
@@ -904,7 +904,7 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 		return ret;
 	}
 	if (before)
-		container_of(tensors[0], struct tensor, versioned)->lease->before =
+		container_of(tensors[0], struct tensor, versioned)->lease->unreported.frame =
 			before;
 	return 0;
 }

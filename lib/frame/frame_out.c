@@ -13,6 +13,7 @@
 #include "../system/fork.h"
 #include "../system/internal.h"
 #include "../system/sys.h"
+#include "../tensor/sync.h"
 #include "../tensor/tensor.h"
 #include "frame.h"
 
@@ -148,27 +149,16 @@ static int describe(const struct tensor *t, uint32_t i, const struct format *for
 }
 
 /* Waits for work that has no fence, and collects the fences of the other work. */
-static int order(struct tensor *const t[], uint32_t n, uint64_t deadline_ns, int *fence)
+static int order(DLManagedTensorVersioned *const tensors[], uint32_t n,
+		 uint64_t deadline_ns, int *fence)
 {
 	const struct wait wait = { .fence = -1, .deadline_ns = deadline_ns };
 	struct use uses[DLBUF_MAX_PLANES];
 	uint32_t nuses = 0;
-	int ret = 0;
 
-	for (uint32_t i = 0; i < n; i++) {
-		bool again = false;
-
-		for (uint32_t j = 0; j < i; j++)
-			again |= t[j]->imp == t[i]->imp;
-		if (!again)
-			uses[nuses++] = (struct use){ t[i]->imp->fd, DLBUF_READ,
-						      &t[i]->imp->id, NULL };
-	}
-	for (uint32_t i = 0; !ret && i < nuses; i++) {
-		ret = pending_wait_unfenced(&uses[i], NULL, deadline_ns);
-		ret = ret ? ret : pending_tell(uses[i].fd, uses[i].id);
-	}
-	return ret ? ret : pending_fences(uses, nuses, &wait, fence);
+	for (uint32_t i = 0; i < n; i++)
+		use_add(uses, &nuses, sync_use(tensor_at(tensors, i)->imp, DLBUF_READ));
+	return sync_wait(tensors, n, uses, nuses, &wait, fence);
 }
 
 static int hold(DLManagedTensorVersioned *const tensors[], uint32_t n, struct hold **out)
@@ -227,7 +217,7 @@ int dlbuf_frame_from_tensors(DLManagedTensorVersioned *const tensors[], size_t n
 		ret = hold(tensors, n, &h);
 	if (ret)
 		return ret;
-	ret = order(t, n, deadline_ns, &h->fence);
+	ret = order(tensors, n, deadline_ns, &h->fence);
 	if (ret) {
 		hold_free(h);
 		return ret;

@@ -209,26 +209,6 @@ static void add_bracket(struct program_run *run, struct import *imp, uint32_t ac
 		run->nbrackets++;
 }
 
-/* A device without fences waits for the run, which has to begin before the deadline. */
-static int wait_now(const struct program_run *run, uint64_t deadline_ns, int *before)
-{
-	bool event = false;
-	int ret;
-
-	if (*before == -1)
-		return 0;
-	for (uint32_t i = 0; i < run->nbrackets; i++)
-		event |= import_gives_event(run->brackets[i].imp);
-	if (!event)
-		return 0;
-	ret = dlbuf_fence_wait(*before, deadline_ns);
-	if (!ret)
-		ret = fence_check(*before);
-	close(*before);
-	*before = -1;
-	return ret;
-}
-
 static int run_all(const struct dlbuf_prepare *p, const struct program_job *jobs,
 		   uint32_t njobs, int before, int *done)
 {
@@ -240,36 +220,31 @@ static int run_all(const struct dlbuf_prepare *p, const struct program_job *jobs
 
 /* Runs jobs after all that is pending. After a failure nothing runs. */
 static int submit(struct dlbuf_prepare *p, const struct program_job *jobs, uint32_t njobs,
-		  struct tensor *const list[], uint32_t n, uint64_t deadline_ns, int *before,
+		  DLManagedTensorVersioned *const tensors[], uint32_t n, uint64_t deadline_ns,
 		  int *done)
 {
 	const struct program_run *run = &jobs->run;
-	/* The caller cannot order the run with the device's other streams either. */
-	const struct wait wait = { .fence = -1, .deadline_ns = deadline_ns, .own = true };
+	/* The caller cannot order the device's other streams. */
+	struct wait wait = { .dev = p->dev, .fence = -1, .deadline_ns = deadline_ns, .own = true };
 	struct use uses[ARRAY_SIZE(run->brackets)];
-	int ret = 0;
+	int before = -1, ret;
 
-	for (uint32_t i = 0; i < run->nbrackets; i++)
+	for (uint32_t i = 0; i < run->nbrackets; i++) {
 		uses[i] = sync_use(run->brackets[i].imp, run->brackets[i].access);
-	for (uint32_t i = 0; i < n && !ret; i++)
-		ret = before_any(list[i]) ? before_check(list[i], false) : 0;
-	if (!ret)
-		ret = pending_before(p->dev, uses, run->nbrackets, &wait, before);
-	if (!ret)
-		ret = wait_now(run, deadline_ns, before);
-	for (uint32_t i = 0; i < n; i++)
-		if (before_any(list[i]))
-			ret = before_told(list[i], ret, false);
-	if (!ret)
-		ret = run_all(p, jobs, njobs, *before, done);
-	if (sync_waits_here(ret, *before)) {
-		ret = sync_wait_here(*before, deadline_ns, false);
-		if (!ret)
-			ret = run_all(p, jobs, njobs, -1, done);
+		/* Without fences the device waits for the run: it begins before the deadline. */
+		wait.here |= import_gives_event(uses[i].imp);
 	}
-	if (ret && *before != -1) {
-		close(*before);
-		*before = -1;
+	ret = sync_wait(tensors, n, uses, run->nbrackets, &wait, &before);
+	if (ret)
+		return ret;
+	do
+		ret = run_all(p, jobs, njobs, before, done);
+	while (sync_again(&ret, &before, &wait));
+	ret = sync_begun(tensors, n, ret, before, &wait);
+	if (ret && *done != -1) {
+		dlbuf_fence_wait(*done, 0);
+		close(*done);
+		*done = -1;
 	}
 	return ret;
 }
@@ -283,9 +258,9 @@ static bool has_lease_before(struct tensor *const list[], uint32_t i)
 	return false;
 }
 
-/* The dma-bufs and leases get the fence of the run, the leases and out the errors of `before`. */
+/* The dma-bufs and leases get the fence of the run. */
 static int finish(const struct program_run *run, struct tensor *const list[], uint32_t n,
-		  int before, int done)
+		  int done)
 {
 	int ret = 0, err;
 
@@ -295,16 +270,11 @@ static int finish(const struct program_run *run, struct tensor *const list[], ui
 		err = pending_after(imp->fd, &imp->id, run->brackets[i].access, done);
 		ret = ret ? ret : err;
 	}
-	for (uint32_t i = 0; i < n; i++) {
-		if (!list[i]->lease || has_lease_before(list, i))
-			continue;
-		lease_hold(list[i]->lease, done, list[i]->imp->dev);
-		lease_follow(list[i]->lease, before);
-	}
+	for (uint32_t i = 0; i < n; i++)
+		if (!has_lease_before(list, i))
+			lease_hold(list[i]->lease, done, list[i]->imp->dev);
 	if (done != -1)
 		close(done);
-	if (before != -1)
-		fence_join_at(&list[n - 1]->before, before);
 	return ret;
 }
 
@@ -359,20 +329,23 @@ int prepare_run(struct dlbuf_prepare *p, struct tensor *const list[], uint32_t n
 		const struct program_job *jobs, uint32_t njobs, uint64_t deadline_ns)
 {
 	NOT_CANCELLED;
-	int before = -1, done = -1, ret = 0;
+	DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES + 1];
+	int done = -1, ret = 0;
 	uint32_t taken = 0;
 	bool tried = false;
 
+	for (uint32_t i = 0; i <= n; i++)
+		tensors[i] = &list[i]->versioned;
 	while (taken <= n && !ret) {
 		ret = sync_set_acquired(list[taken], taken < n ? DLBUF_READ : DLBUF_WRITE, NULL);
 		taken += !ret;
 	}
 	if (!ret) {
 		do
-			ret = submit(p, jobs, njobs, list, n + 1, deadline_ns, &before, &done);
+			ret = submit(p, jobs, njobs, tensors, n + 1, deadline_ns, &done);
 		while (ret && device_relieve(ret, &tried));
 		if (!ret)
-			ret = finish(&jobs->run, list, n + 1, before, done);
+			ret = finish(&jobs->run, list, n + 1, done);
 	}
 	while (taken--)
 		sync_drop(list[taken]);

@@ -185,16 +185,20 @@ static void passed_at_last(void *data)
 }
 
 /*
- * The stream may be waiting, and no event shows when that ends. So nothing is freed
- * before the fence has signalled. False: it has signalled.
+ * After the failure `ret` the stream may be waiting, and no event shows when that ends. So
+ * nothing is freed before the fence has signalled. False: it has signalled.
  */
-static bool passes_until(struct queue_device *dev, int fence)
+static bool passes_until(struct queue_device *dev, int fence, int ret)
 {
+	struct failure failure = { 0 };
+
+	failure_note(&failure, ret);
 	queue_ref(dev);
 	if (!event_add(fence, passed_at_last, dev))
 		return true;
 	dlbuf_fence_wait(fence, 0);
 	queue_unref(dev);
+	failure_report(&failure);
 	return false;
 }
 
@@ -216,7 +220,7 @@ int queue_wait_by(struct queue_device *dev,
 			queue_work_put(dev, work);
 		else
 			ret = queue_wait_begun(dev, work, stream, n);
-		if (!ret || (ret < 0 && fence != -1 && passes_until(dev, fence)))
+		if (!ret || (ret < 0 && fence != -1 && passes_until(dev, fence, ret)))
 			return ret;
 	}
 	queue_gate_passed(dev);

@@ -18,6 +18,7 @@
 #include "../system/fork.h"
 #include "../system/internal.h"
 #include "../system/sys.h"
+#include "../tensor/sync.h"
 #include "../tensor/tensor.h"
 #include "message.h"
 #include "socket.h"
@@ -31,7 +32,9 @@ struct call {
 	bool shut;		/* the socket is shut down: no more messages will come */
 	uint64_t deadline_ns;	/* as for poll_until() */
 	struct envelope *envelope;	/* or NULL */
-	const struct dlbuf_device *but;	/* the call does not wait for its work */
+	struct dlbuf_device *but;	/* the call does not wait for its work */
+	DLManagedTensorVersioned *const *tensors;	/* to be sent */
+	uint32_t ntensors;
 };
 
 /* ---------------------------------------------------------------- sockets */
@@ -320,20 +323,21 @@ static int hold_open(struct hold *hold, int *fd)
 	return ret;
 }
 
-/* The receiver cannot wait for work without fences, so the sender does. */
+/*
+ * The receiver cannot wait for work without fences, so the sender does. Errors that the
+ * tensors have not reported yet are not sent to the receiver.
+ */
 static int wait_unfenced(const struct call *c, const struct message_head *head,
 			 const int fds[])
 {
-	int ret = 0;
+	const struct wait wait = { .dev = c->but, .fence = -1,
+				   .deadline_ns = c->wait ? c->deadline_ns : 1 };
+	struct use uses[MESSAGE_MAX_BUFFERS];
+	int ret;
 
-	for (unsigned int i = 0; !ret && i < head->nbuffers; i++) {
-		const struct use use = { fds[i], head->access[i], NULL, NULL };
-
-		ret = pending_wait_unfenced(&use, c->but,
-					    c->wait ? c->deadline_ns : 1);
-		if (!ret && !c->but)
-			ret = pending_tell(fds[i], NULL);
-	}
+	for (unsigned int i = 0; i < head->nbuffers; i++)
+		uses[i] = (struct use){ fds[i], head->access[i], NULL, NULL };
+	ret = sync_wait(c->tensors, c->ntensors, uses, head->nbuffers, &wait, NULL);
 	return ret == -ETIME && !c->wait ?
 	       fail(-EAGAIN, "%s", dlbuf_last_error()) : ret;
 }
@@ -453,7 +457,8 @@ static int send_tensors(struct call *c, int sock,
 		message_put_tensor(&p, &layout, buffer_of(t, &head, fds));
 		holds |= wants_hold(t);
 	}
-	head.ntensors = ntensors;
+	head.ntensors = c->ntensors = ntensors;
+	c->tensors = tensors;
 	ret = call_begin(c, sock, &o);
 	if (!ret && holds)
 		ret = hold_shares(tensors, ntensors, &hold);
@@ -471,7 +476,7 @@ int dlbuf_send(int sock, DLManagedTensorVersioned *const tensors[],
 
 int socket_send(int sock, DLManagedTensorVersioned *tensor,
 		const struct dlbuf_socket_opts *opts, struct envelope *envelope,
-		const struct dlbuf_device *but)
+		struct dlbuf_device *but)
 {
 	struct call c = { .envelope = envelope, .but = but };
 

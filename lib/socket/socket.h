@@ -44,7 +44,7 @@ struct envelope {
  */
 int socket_send(int sock, DLManagedTensorVersioned *tensor,
 		const struct dlbuf_socket_opts *opts, struct envelope *envelope,
-		const struct dlbuf_device *but);
+		struct dlbuf_device *but);
 
 /*
  * As dlbuf_recv() of tensors. -EPROTO: the packet has fewer bytes before the message, or

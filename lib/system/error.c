@@ -199,6 +199,19 @@ void forget_failure(void)
 		mine->text[0] = '\0';
 }
 
+void failure_keep(struct failure *f, int ret)
+{
+	if (f->ret)
+		return;
+	f->ret = ret;
+	snprintf(f->said, sizeof(f->said), "%s", dlbuf_last_error());
+}
+
+int failure_report(const struct failure *f)
+{
+	return f->ret ? fail(f->ret, "%s", f->said) : 0;
+}
+
 const char *dlbuf_last_error(void)
 {
 	return mine ? mine->text : "";

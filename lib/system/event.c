@@ -26,7 +26,7 @@ struct event {
 	void (*fn)(void *data);
 	void *data;
 	const void *owner;
-	int (*result)(int fd);	/* or NULL */
+	void (*ended)(int fd, void *data);	/* or NULL */
 	bool writable;		/* wait until fd is writable, not readable */
 	struct event *prev, *next;
 };
@@ -62,7 +62,6 @@ static struct {
 	unsigned long wakeups;
 	struct event *first;	/* list of the events that have not fired */
 	const void *firing;	/* owner of the event whose callback runs */
-	int result;		/* of that event; see event_result() */
 	struct loop words, calls;
 } events = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -164,12 +163,12 @@ static bool fire(struct event_call *call)
 	struct event *e = container_of(call, struct event, call);
 	void (*fn)(void *data) = e->fn;
 	void *data = e->data;
-	int result = e->result ? e->result(e->fd) : 0;
 
+	if (e->ended)
+		e->ended(e->fd, data);
 	pthread_mutex_lock(&events.lock);
 	list_remove(e);
 	events.firing = e->owner;
-	events.result = result;
 	close(e->fd);
 	if (e->loop == &events.words) {
 		events.words.pending--;
@@ -555,15 +554,10 @@ int event_add(int fd, void (*fn)(void *data), void *data)
 }
 
 int event_add_take(int fd, void (*fn)(void *data), void *data,
-		   const void *owner, int (*result)(int fd))
+		   const void *owner, void (*ended)(int fd, void *data))
 {
 	return add(&(struct event){ .call.fn = fire, .loop = &events.calls, .fn = fn,
-				    .data = data, .owner = owner, .result = result }, fd);
-}
-
-int event_result(void)
-{
-	return events.result;
+				    .data = data, .owner = owner, .ended = ended }, fd);
 }
 
 int event_add_writable(int fd, void (*fn)(void *data), void *data)

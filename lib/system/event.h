@@ -54,14 +54,11 @@ int event_add(int fd, void (*fn)(void *data), void *data);
 
 /*
  * The same without a duplicate: fd is taken on success. owner is NULL or a device, which
- * is not accessed, for event_awaits(). If result is not NULL, result(fd) is called before fd
- * is closed, and event_result() is what it returned.
+ * is not accessed, for event_awaits(). If ended is not NULL, ended(fd, data) is called before
+ * fd is closed, and fn after that.
  */
 int event_add_take(int fd, void (*fn)(void *data), void *data,
-		   const void *owner, int (*result)(int fd));
-
-/* Call it in a callback of an event of event_add_take(). */
-int event_result(void);
+		   const void *owner, void (*ended)(int fd, void *data));
 
 /* The same, but when fd is writable, for example a dma-buf without pending fences. */
 int event_add_writable(int fd, void (*fn)(void *data), void *data);

@@ -59,6 +59,22 @@ static inline bool lacks_room(int ret)
 /* Removes the error text of a failure that was handled. */
 void forget_failure(void);
 
+/* Keeps the first failure of several calls, and its error text. */
+struct failure {
+	int ret;		/* 0: none; set by the user */
+	char said[256];
+};
+
+void failure_keep(struct failure *f, int ret) __attribute__((cold));
+static inline void failure_note(struct failure *f, int ret)
+{
+	if (ret)
+		failure_keep(f, ret);
+}
+
+/* Returns f->ret, and sets its error text again. */
+int failure_report(const struct failure *f);
+
 void log_at(enum dlbuf_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3), cold));
 

@@ -22,7 +22,7 @@ static int begin_again(struct import *imp, uint32_t access,
 		       const struct dlbuf_acquire_opts *o)
 {
 	NOT_CANCELLED;
-	const struct wait wait = sync_wait_of(o);
+	const struct wait wait = sync_wait_of(imp->dev, o);
 	struct timespec pause = PAUSE_FIRST;
 	int ret;
 
@@ -42,35 +42,14 @@ static int begin_again(struct import *imp, uint32_t access,
 		    "times", imp->dev->name, BRACKET_TRIES);
 }
 
-__attribute__((noinline))
-int sync_wait_here(int fence, uint64_t deadline_ns, bool damaged)
-{
-	NOT_CANCELLED;
-	int ret;
-
-	forget_failure();
-	ret = dlbuf_fence_wait(fence, deadline_ns);
-	return ret || damaged ? ret : fence_check(fence);
-}
-
-static int begin_behind(struct import *imp, uint32_t access, void *stream, int fence,
-			const struct dlbuf_acquire_opts *o)
-{
-	int ret = sync_wait_here(fence, o->deadline_ns, sync_wait_of(o).damaged);
-
-	return ret ? ret : imp->dev->backend->acquire(imp, access, stream, -1);
-}
-
 static inline int begin_now(struct import *imp, uint32_t access, void *stream,
 			    int fence, const struct dlbuf_acquire_opts *o)
 {
 	const struct backend *backend = imp->dev->backend;
 	int ret = backend->acquire(imp, access, stream, fence);
 
-	if (!sync_waits_here(ret, fence))
-		return ret;
-	return backend->waits_implicitly ? begin_again(imp, access, o) :
-					   begin_behind(imp, access, stream, fence, o);
+	return ret == -EAGAIN && backend->waits_implicitly ?
+	       begin_again(imp, access, o) : ret;
 }
 
 int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,
@@ -94,29 +73,27 @@ static int before_take(struct tensor *t, bool in_any_case)
 	return -1;
 }
 
-int before_check(struct tensor *t, bool damaged)
+/* Reports the error once. ret: this error, if it has been reported, or another one. */
+static int report(struct tensor *t, int ret, bool damaged)
 {
 	/* With `damaged` a pending fence is dropped too: its error is accepted in advance. */
-	int fence = before_take(t, damaged), ret = 0;
+	int fence = !ret || ret == -EIO ? before_take(t, damaged && !ret) : -1;
 
 	if (fence != -1) {
-		ret = damaged ? 0 : fence_check(fence);
+		if (!ret && !damaged)
+			ret = fence_check(fence);
 		close(fence);
 	}
-	return ret || damaged || !t->lease || !t->lease->before ? ret :
-	       fence_check(t->lease->before);
+	return ret || damaged || !t->lease || !t->lease->unreported.frame ? ret :
+	       fence_check(t->lease->unreported.frame);
 }
 
-int before_told(struct tensor *t, int ret, bool damaged)
+static inline int report_all(DLManagedTensorVersioned *const tensors[], size_t n, int ret,
+			     bool damaged)
 {
-	int fence;
-
-	if (!ret)
-		return before_check(t, damaged);
-	/* The wait has reported this error already. */
-	fence = ret == -EIO ? before_take(t, false) : -1;
-	if (fence != -1)
-		close(fence);
+	for (size_t i = 0; i < n; i++)
+		if (before_any(tensor_at(tensors, i)))
+			ret = report(tensor_at(tensors, i), ret, damaged);
 	return ret;
 }
 
@@ -124,24 +101,56 @@ int sync_wait(DLManagedTensorVersioned *const tensors[], size_t n,
 	      const struct use *uses, uint32_t nuses, const struct wait *wait,
 	      int *fence)
 {
-	int ret = 0;
+	/* Reports once before the wait, and once the fences that failed during it. */
+	int ret = report_all(tensors, n, 0, wait->damaged);
 
-	/* Checks once before the wait, and once for fences that failed during it. */
-	for (size_t i = 0; i < n && !ret; i++)
-		if (before_any(tensor_at(tensors, i)))
-			ret = before_check(tensor_at(tensors, i), wait->damaged);
 	if (ret)
 		return ret;
-	ret = pending_before(tensor_at(tensors, 0)->imp->dev, uses, nuses, wait,
-			     fence);
-	for (size_t i = 0; i < n; i++)
-		if (before_any(tensor_at(tensors, i)))
-			ret = before_told(tensor_at(tensors, i), ret,
-					  wait->damaged);
-	if (ret && *fence != -1) {
+	ret = pending_before(uses, nuses, wait, fence);
+	ret = report_all(tensors, n, ret, wait->damaged);
+	if (ret && fence && *fence != -1) {
 		close(*fence);
 		*fence = -1;
 	}
+	return ret;
+}
+
+static int wait_itself(int fence, const struct wait *wait)
+{
+	int ret = dlbuf_fence_wait(fence, wait->deadline_ns);
+
+	return ret || wait->damaged ? ret : fence_check(fence);
+}
+
+__attribute__((noinline))
+bool sync_waited(int *ret, int *fence, const struct wait *wait)
+{
+	NOT_CANCELLED;
+	forget_failure();
+	*ret = wait_itself(*fence, wait);
+	close(*fence);
+	*fence = -1;
+	return !*ret;
+}
+
+int sync_follow(DLManagedTensorVersioned *const tensors[], size_t n, int ret, int fence,
+		const struct wait *wait)
+{
+	for (size_t i = 0; i < n && fence != -1 && !ret && !wait->damaged; i++) {
+		struct tensor *t = tensor_at(tensors, i);
+		int its = i + 1 < n ? sys_dup(fence) : fence;
+
+		if (!i || t->lease != tensor_at(tensors, i - 1)->lease)
+			lease_follow(t->lease, fence);
+		if (its < 0) {
+			ret = wait_itself(fence, &(struct wait){ .dev = wait->dev });
+			continue;
+		}
+		fence_join_at(&t->before, its);
+		fence = i + 1 < n ? fence : -1;
+	}
+	if (fence != -1)
+		close(fence);
 	return ret;
 }
 
@@ -155,22 +164,18 @@ static int begin_after(struct tensor *t, uint32_t access, void *stream,
 {
 	NOT_CANCELLED;
 	struct import *imp = t->imp;
+	DLManagedTensorVersioned *tensor = &t->versioned;
 	const struct use use = sync_use(imp, access);
-	const struct wait wait = sync_wait_of(o);
+	const struct wait wait = sync_wait_of(imp->dev, o);
 	int fence = -1, ret;
 
-	ret = sync_wait(&(DLManagedTensorVersioned *){ &t->versioned }, 1, &use, 1,
-			&wait, &fence);
+	ret = sync_wait(&tensor, 1, &use, 1, &wait, &fence);
 	if (ret)
 		return ret;
-	ret = sync_begin(imp, access, stream, fence, o);
-	if (fence != -1 && (ret || wait.damaged)) {
-		close(fence);
-	} else if (fence != -1) {
-		lease_follow(t->lease, fence);
-		fence_join_at(&t->before, fence);
-	}
-	return ret;
+	do
+		ret = sync_begin(imp, access, stream, fence, o);
+	while (sync_again(&ret, &fence, &wait));
+	return sync_begun(&tensor, 1, ret, fence, &wait);
 }
 
 static inline int begin(struct tensor *t, uint32_t access, void *stream,
@@ -439,7 +444,7 @@ int dlbuf_acquire_fence(DLManagedTensorVersioned *tensor, uint32_t access,
 			int *fence)
 {
 	NOT_CANCELLED;
-	const struct wait wait = { .fence = -1 };
+	struct wait wait = { .fence = -1 };
 	bool tried = false;
 	struct tensor *t;
 	struct use use;
@@ -457,6 +462,7 @@ int dlbuf_acquire_fence(DLManagedTensorVersioned *tensor, uint32_t access,
 	if (ret)
 		return ret;
 	t->by_fence = true;
+	wait.dev = t->imp->dev;
 	use = sync_use(t->imp, access);
 	do
 		ret = sync_wait(&tensor, 1, &use, 1, &wait, &out);

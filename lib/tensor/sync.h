@@ -66,28 +66,47 @@ static inline int sync_check_stream(const struct tensor *t, void *stream, bool e
 int sync_set_acquired(struct tensor *t, uint32_t access, void *stream);
 void sync_drop(struct tensor *t);
 
-/*
- * Fences of earlier waits whose errors are not reported yet, in tensor.before.
- * before_check() reports the error of a fence that has signalled (-EIO), and keeps a
- * pending fence; with `damaged` it drops both. Each acquire reports the error of a
- * frame's fence.
- */
-int before_check(struct tensor *t, bool damaged);
-/* The same after a wait that returned ret, which may be the same error. */
-int before_told(struct tensor *t, int ret, bool damaged);
+/* Whether an error of the tensor, or of its frame, may not be reported yet. */
 static inline bool before_any(const struct tensor *t)
 {
 	return __atomic_load_n(&t->before, __ATOMIC_RELAXED) ||
-	       (t->lease && t->lease->before);
+	       (t->lease && t->lease->unreported.frame);
 }
 
 /*
- * pending_before() for n tensors of one device, whose dma-bufs are in `uses`. If a fence
- * in tensor.before has failed, the call ends before it waits (-EIO).
+ * The only way to wait before a use: for dlbuf_acquire(), and for all others that use
+ * buffers. pending_before() for the uses, and the errors of earlier waits of n tensors,
+ * which are reported once: -EIO, before the wait if they are known. Each call reports the
+ * error of a frame's fence.
  */
 int sync_wait(DLManagedTensorVersioned *const tensors[], size_t n,
 	      const struct use *uses, uint32_t nuses, const struct wait *wait,
 	      int *fence);
+
+/*
+ * After a call of the device that has to wait for *fence: whether to call again without the
+ * fence, because the device could not wait for it, and this thread has. The second call
+ * needs no fd or memory for the wait.
+ */
+bool sync_waited(int *ret, int *fence, const struct wait *wait);
+static inline bool sync_again(int *ret, int *fence, const struct wait *wait)
+{
+	return *fence != -1 && (*ret == -EAGAIN || lacks_room(*ret)) &&
+	       sync_waited(ret, fence, wait);
+}
+
+/*
+ * After accesses have begun, or have failed with ret: takes the fence that the device waits
+ * for. The next call of each tensor, and its lease, report the fence's error. Returns ret, or
+ * -EIO: no fd was left, this thread has waited, and the fence has failed.
+ */
+int sync_follow(DLManagedTensorVersioned *const tensors[], size_t n, int ret, int fence,
+		const struct wait *wait);
+static inline int sync_begun(DLManagedTensorVersioned *const tensors[], size_t n, int ret,
+			     int fence, const struct wait *wait)
+{
+	return fence == -1 ? ret : sync_follow(tensors, n, ret, fence, wait);
+}
 
 /*
  * together.c, for tensors with t->together. together_check() checks that one call may
@@ -105,19 +124,6 @@ void sync_drop_stream(const struct tensor *t, void *kept);
 /* Calls the backend's acquire(), after pending_before(), which gave `fence`. */
 int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,
 	       const struct dlbuf_acquire_opts *o);
-
-/*
- * After acquire() of a backend: whether the device cannot wait for the fence, so that
- * this thread has to. After the wait acquire() is called again, which then needs no fd or
- * memory for the wait.
- */
-static inline bool sync_waits_here(int ret, int fence)
-{
-	return ret == -EAGAIN || (fence != -1 && lacks_room(ret));
-}
-
-/* Waits for that fence. acquire() can then be called again without it. */
-int sync_wait_here(int fence, uint64_t deadline_ns, bool damaged);
 
 /* The usual case on the CPU: the backend waits for all pending fences. */
 static inline bool sync_backend_waits(const struct dlbuf_device *dev,
@@ -143,9 +149,11 @@ static inline struct use sync_use(struct import *imp, uint32_t access)
 	return (struct use){ imp->fd, access, &imp->id, imp };
 }
 
-static inline struct wait sync_wait_of(const struct dlbuf_acquire_opts *o)
+static inline struct wait sync_wait_of(struct dlbuf_device *dev,
+				       const struct dlbuf_acquire_opts *o)
 {
 	return (struct wait){
+		.dev = dev,
 		.fence = o->fence ? o->fence : -1,
 		.deadline_ns = o->deadline_ns,
 		.damaged = o->flags & DLBUF_ACQUIRE_DAMAGED,

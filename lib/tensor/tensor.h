@@ -32,11 +32,7 @@ struct tensor {
 	uint32_t acquired;	/* atomic; enum dlbuf_access; 0: not acquired */
 	bool lent;		/* the struct is in the lease's room */
 	bool by_fence;		/* acquired by dlbuf_acquire_fence() */
-	/*
-	 * A sync_file of work before the access, or 0. The access waits for it, and
-	 * no call has reported its error yet. Atomic, because of dlbuf_pending().
-	 */
-	int before;
+	int before;		/* a sync_file, or 0: see struct unreported; atomic */
 	void *stream;		/* the stream of the acquire */
 	struct together *together;	/* or NULL */
 	int64_t dims[];		/* shape, then strides */

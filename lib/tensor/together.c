@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* dlbuf_acquire_all(), dlbuf_release_all() and dlbuf_pending(). */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -227,32 +226,6 @@ static bool is_first(DLManagedTensorVersioned *const tensors[], size_t i)
 	return true;
 }
 
-/* Keeps the first failure, which is reported, while other calls may fail too. */
-struct failure {
-	int ret;		/* 0: none; set by the user */
-	char said[256];
-};
-
-__attribute__((cold, noinline))
-static void note(struct failure *f, int ret)
-{
-	if (f->ret)
-		return;
-	f->ret = ret;
-	snprintf(f->said, sizeof(f->said), "%s", dlbuf_last_error());
-}
-
-static inline void note_failure(struct failure *f, int ret)
-{
-	if (ret)
-		note(f, ret);
-}
-
-static int report_failure(const struct failure *f)
-{
-	return f->ret ? fail(f->ret, "%s", f->said) : 0;
-}
-
 struct job {
 	DLManagedTensorVersioned *const *tensors;
 	size_t n;
@@ -308,10 +281,9 @@ static void end_groups(const struct job *job)
 }
 
 /* Waits for the fences of all tensors, as one acquire does for one. */
-static int wait_before(const struct job *job, int *fence)
+static int wait_before(const struct job *job, const struct wait *wait, int *fence)
 {
-	const struct wait wait = sync_wait_of(job->opts);
-	struct use few[8] = { 0 }, *uses = few;
+	struct use few[8], *uses = few;
 	uint32_t n = 0;
 	int ret;
 
@@ -320,13 +292,9 @@ static int wait_before(const struct job *job, int *fence)
 		if (!uses)
 			return -ENOMEM;
 	}
-	for (size_t i = 0; i < job->n; i++) {
-		struct import *imp = tensor_at(job->tensors, i)->imp;
-
-		if (is_first(job->tensors, i))
-			uses[n++] = sync_use(imp, job->access);
-	}
-	ret = sync_wait(job->tensors, job->n, uses, n, &wait, fence);
+	for (size_t i = 0; i < job->n; i++)
+		use_add(uses, &n, sync_use(tensor_at(job->tensors, i)->imp, job->access));
+	ret = sync_wait(job->tensors, job->n, uses, n, wait, fence);
 	if (uses != few)
 		free(uses);
 	return ret;
@@ -336,76 +304,49 @@ static int wait_before(const struct job *job, int *fence)
  * Begins the brackets of the tensors from *at on: one, or as many as the backend
  * begins together. Moves *at after them.
  */
-static int begin_some(const struct job *job, size_t *at, int fence)
+static int begin_some(const struct job *job, const struct wait *wait, size_t *at, int *fence)
 {
-	const struct backend *backend = tensor_at(job->tensors, 0)->imp->dev->backend;
-	const struct dlbuf_acquire_opts *o = job->opts;
+	const struct backend *backend = wait->dev->backend;
 	const uint32_t most = backend->acquire_all ? MAX_BRACKETS : 1;
 	struct bracket list[MAX_BRACKETS];
 	uint32_t n = 0;
 	size_t i;
-	int ret;
+	int ret = 0;
 
 	for (i = *at; i < job->n && n < most; i++)
 		if (is_first(job->tensors, i))
 			list[n++] = (struct bracket){
 				tensor_at(job->tensors, i)->imp, job->access
 			};
-	if (!n) {
-		ret = 0;
-	} else if (backend->acquire_all) {
-		ret = backend->acquire_all(list, n, job->stream, fence);
-		if (sync_waits_here(ret, fence)) {
-			ret = sync_wait_here(fence, o->deadline_ns, sync_wait_of(o).damaged);
-			if (!ret)
-				ret = backend->acquire_all(list, n, job->stream, -1);
-		}
-	} else {
-		ret = sync_begin(list[0].imp, job->access, job->stream, fence, o);
-	}
+	if (n)
+		do
+			ret = backend->acquire_all ?
+			      backend->acquire_all(list, n, job->stream, *fence) :
+			      sync_begin(list[0].imp, job->access, job->stream, *fence,
+					 job->opts);
+		while (sync_again(&ret, fence, wait));
 	if (!ret)
 		*at = i;
 	return ret;
 }
 
-/*
- * The access has begun and waits for the fence. The tensor and its lease report the fence's
- * error.
- */
-static int follow(struct tensor *t, int fence)
-{
-	int dup = sys_dup(fence);
-
-	lease_follow(t->lease, fence);
-	if (dup >= 0) {
-		fence_join_at(&t->before, dup);
-		return 0;
-	}
-	/* No fd is left: this thread waits instead. */
-	dlbuf_fence_wait(fence, 0);
-	return fence_check(fence);
-}
-
 /* Begins the brackets, or none of them. */
 static int begin_all(const struct job *job)
 {
-	const bool damaged = sync_wait_of(job->opts).damaged;
+	const struct wait wait = sync_wait_of(tensor_at(job->tensors, 0)->imp->dev, job->opts);
 	struct failure failure;
 	int fence = -1, ret = 0;
 	size_t begun = 0;
 
 	failure.ret = 0;
 	if (job->ordered && !job->bracket_waits)
-		ret = wait_before(job, &fence);
+		ret = wait_before(job, &wait, &fence);
 	if (ret)
 		return ret;
 	while (!ret && begun < job->n)
-		ret = begin_some(job, &begun, fence);
-	for (size_t i = 0; !ret && fence != -1 && !damaged && i < begun; i++)
-		ret = follow(tensor_at(job->tensors, i), fence);
-	if (fence != -1)
-		close(fence);
-	note_failure(&failure, ret);
+		ret = begin_some(job, &wait, &begun, &fence);
+	ret = sync_begun(job->tensors, begun, ret, fence, &wait);
+	failure_note(&failure, ret);
 	/* A bracket failed: ends the ones before it. */
 	for (size_t i = begun; ret && i--;) {
 		struct tensor *t = tensor_at(job->tensors, i);
@@ -417,7 +358,7 @@ static int begin_all(const struct job *job)
 		tensor_release(t, job->access, job->stream, NULL);
 		t->together = together;
 	}
-	return report_failure(&failure);
+	return failure_report(&failure);
 }
 
 static int acquire_all(const struct job *job)
@@ -615,7 +556,7 @@ static void release_by_one(struct tensor *t, void *stream, struct ends *ends,
 	void *kept = t->stream;
 	int fence = -1;
 
-	note_failure(failure, tensor_release(t, unmark(t), stream,
+	failure_note(failure, tensor_release(t, unmark(t), stream,
 					     wanted ? &fence : NULL));
 	sync_drop_stream(t, kept);
 	ends_add(ends, fence, import_gives_event(t->imp));
@@ -645,10 +586,10 @@ static size_t release_some(DLManagedTensorVersioned *const tensors[], size_t n,
 		ret = of[0]->imp->dev->backend->release_all(list, nlist, stream,
 							    &fence);
 	for (uint32_t j = 0; j < nlist; j++)
-		note_failure(failure, tensor_released(of[j], list[j].access, ret,
+		failure_note(failure, tensor_released(of[j], list[j].access, ret,
 						      fence));
 	for (size_t j = 0; !ret && j < i; j++)
-		note_failure(failure, tensor_release_before(
+		failure_note(failure, tensor_release_before(
 			tensor_at(tensors, j), wanted ? &fence : NULL));
 	ends_add(ends, fence, false);
 	return i;
@@ -675,7 +616,7 @@ static int release_marked(DLManagedTensorVersioned *const tensors[], size_t n,
 		close(ends.sync_file);
 	if (ends.event != -1)
 		close(ends.event);
-	return report_failure(&failure);
+	return failure_report(&failure);
 }
 
 __attribute__((noinline))

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -22,7 +23,10 @@
 #include <dlbuf/interop/v4l2.h>
 
 #include "cts.h"
+#include "frame/detile.h"
+#include "import/backend.h"
 #include "lab_module.h"
+#include "system/event.h"
 
 /* A lease's result that was not read. */
 #define ANY 1
@@ -666,6 +670,122 @@ static void same_states(void *arg)
 	dlbuf_device_close(shared);
 }
 
+/* ---- others that use tensors answer as dlbuf_acquire() does */
+
+static int to_frame(struct scene *s)
+{
+	struct dlbuf_frame f = { .size = sizeof(f), .code_space = DLBUF_CODE_V4L2,
+				 .code = DLBUF_FOURCC('N', 'V', '1', '2'),
+				 .modifier = DLBUF_MOD_LINEAR };
+	int ret = dlbuf_frame_from_tensors(s->t, 2, PAST, &f);
+
+	if (!ret)
+		dlbuf_frame_drop(&f);
+	return ret;
+}
+
+static int to_peer(struct scene *s)
+{
+	DLBUF_OPTS(dlbuf_socket_opts, opts, .flags = DLBUF_SOCKET_DONTWAIT);
+	int ends[2], ret;
+
+	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends));
+	ret = dlbuf_send(ends[0], s->t, 2, &opts);
+	close(ends[0]);
+	close(ends[1]);
+	/* Until the tensors that the message kept are deleted. */
+	while (event_pending())
+		sched_yield();
+	return ret;
+}
+
+static const struct user {
+	const char *name;
+	int (*use)(struct scene *s);
+} users[] = { { "to-frame", to_frame }, { "to-peer", to_peer } };
+
+/* A frame's own fence, whose error stays, and one that is reported once. */
+static void other_user(void *arg)
+{
+	const struct user *user = arg;
+
+	for (int kept = 0; kept < 2; kept++) {
+		struct scene s;
+
+		open_scene(&s, !kept);
+		if (kept)
+			pending_on(&s, s.fence);
+		end_fence(&s, -EIO);
+		if (CHECK_ERR(user->use(&s), -EIO))
+			CHECK_SAYS("ended with error");
+		CHECK_EQ(user->use(&s), kept ? 0 : -EIO);
+		close_scene(&s, ANY);
+	}
+}
+
+struct copy {
+	struct scene s;
+	struct dlbuf_frame frame;
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	uint32_t n;
+	struct call c;
+};
+
+static void *copy_thread(void *arg)
+{
+	DLBUF_OPTS(dlbuf_import_opts, opts, .flags = DLBUF_IMPORT_MAY_COPY);
+	struct copy *copy = arg;
+
+	__atomic_store_n(&copy->c.tid, gettid(), __ATOMIC_RELEASE);
+	copy->c.ret = dlbuf_import_frame(copy->s.dev, &copy->frame, &opts, copy->t, &copy->n);
+	snprintf(copy->c.said, sizeof(copy->c.said), "%s", dlbuf_last_error());
+	__atomic_store_n(&copy->c.over, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/*
+ * The tensors of a copy, and the frame's lease, report the fence that the copy waited for.
+ * Some drivers finish the copy before they give its fence: then the import waits.
+ */
+static void copied(void *arg)
+{
+	struct scene other = { .result = ANY };
+	struct copy copy = {
+		.frame = PICTURE(W, H, DLBUF_FOURCC('N', 'V', '1', '2'), DLBUF_CODE_V4L2, 2,
+				 .modifier = DLBUF_MOD_LINEAR, .order = DLBUF_ORDER_FENCE,
+				 .release = fire, .release_data = &other),
+	};
+	struct scene *s = &copy.s;
+
+	open_scene(s, false);
+	need_device_that_waits(s);
+	detile_linear = true;
+	if (!s->dev->backend->can_detile)
+		SKIP("the device makes no copies");
+	for (int i = 0; i < 2; i++)
+		copy.frame.planes[i] = (struct dlbuf_plane){ .fd = s->fd, .pitch = W,
+							     .offset = i * W * H };
+	copy.frame.fence = s->fence;
+	REQUIRE(!pthread_create(&copy.c.thread, NULL, copy_thread, &copy));
+	cts_until_asleep(&copy.c.tid, &copy.c.over);
+	end_fence(s, -EIO);
+	join(&copy.c);
+	detile_linear = false;
+	if (copy.c.ret && strstr(copy.c.said, " lacks "))
+		SKIP("%s", copy.c.said);
+	REQUIRE_OK(copy.c.ret);
+	for (uint32_t i = 0; i < copy.n; i++) {
+		CHECK_ERR(dlbuf_acquire(copy.t[i], DLBUF_READ, NULL, NULL), -EIO);
+		CHECK_OK(dlbuf_acquire(copy.t[i], DLBUF_READ, NULL, NULL));
+		CHECK_OK(dlbuf_release(copy.t[i], NULL, NULL));
+		cts_delete(copy.t[i]);
+	}
+	CHECK_OK(dlbuf_device_drain(s->dev, 0));
+	CHECK_EQ(__atomic_load_n(&other.fired, __ATOMIC_ACQUIRE), 1);
+	CHECK_EQ(other.result, -EIO);
+	close_scene(s, ANY);
+}
+
 /* Wrong arguments, one and several at once: the same code and the same text. */
 static void same_arguments(void *arg)
 {
@@ -1112,6 +1232,10 @@ void cts_cases_failed(void)
 	ktap_case("sync/failed/other-pending", other_pending, NULL);
 	ktap_case("sync/failed/same-states", same_states, NULL);
 	ktap_case("sync/same-arguments", same_arguments, NULL);
+	for (size_t i = 0; i < sizeof(users) / sizeof(users[0]); i++)
+		ktap_case(cts_name("sync/failed/%s", users[i].name), other_user,
+			  (void *)&users[i]);
+	ktap_case("sync/failed/copied", copied, NULL);
 	ktap_case("sync/failed/after-release", after_release, NULL);
 	ktap_case("sync/failed/release-fence", release_fence, NULL);
 	ktap_case("sync/failed/acquire-fence", acquire_fence, NULL);

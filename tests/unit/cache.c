@@ -537,7 +537,7 @@ TEST(every_import_of_a_buffer_is_waited_for)
 	int fd AUTO_FD = buffer(4096), other AUTO_FD = buffer(4096);
 	struct use uses[] = { { fd, DLBUF_WRITE, NULL, NULL },
 			      { other, DLBUF_READ, NULL, NULL } };
-	const struct wait plain = { .fence = -1, .deadline_ns = 1 };
+	struct wait plain = { .fence = -1, .deadline_ns = 1 };
 	int fence = -1;
 
 	for (size_t i = 0; i < ARRAY_SIZE(devs); i++) {
@@ -550,7 +550,8 @@ TEST(every_import_of_a_buffer_is_waited_for)
 	CHECK_EQ(fake.waits, 19);
 	/* A device's own streams order its work; destinations of its copies count, too. */
 	fake.waits = 0;
-	CHECK_OK(pending_before(devs[1], uses, 2, &plain, &fence));
+	plain.dev = devs[1];
+	CHECK_OK(pending_before(uses, 2, &plain, &fence));
 	CHECK_EQ(fake.waits, 18 + 1);
 	for (size_t i = 0; i < ARRAY_SIZE(devs); i++)
 		dlbuf_device_close(devs[i]);

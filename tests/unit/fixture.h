@@ -241,12 +241,22 @@ static inline void give_up(struct fixture *f)
 	dlbuf_device_close(f->dev);
 }
 
-static inline int acquire(struct fixture *f, uint32_t access, void *stream,
-			  int fence)
+/* The fence is lent. If the device cannot wait for it, this thread does. */
+static inline int acquire_until(struct fixture *f, uint32_t access, void *stream, int fence,
+				uint64_t deadline_ns)
 {
 	static const struct dlbuf_acquire_opts none;
+	int ret = sync_begin(f->imp, access, stream, fence, &none);
 
-	return sync_begin(f->imp, access, stream, fence, &none);
+	if (fence == -1 || (ret != -EAGAIN && !lacks_room(ret)))
+		return ret;
+	ret = dlbuf_fence_wait(fence, deadline_ns);
+	return ret ? ret : sync_begin(f->imp, access, stream, -1, &none);
+}
+
+static inline int acquire(struct fixture *f, uint32_t access, void *stream, int fence)
+{
+	return acquire_until(f, access, stream, fence, 0);
 }
 
 /* The eventfd or sync_file, or -1. */

@@ -357,21 +357,49 @@ QUEUE_CASE(no_event, HOST, UNREGISTER)
 	CHECK(is_idle(&app));
 }
 
-/* The wait does not begin, or its event cannot be added: no stream keeps waiting. */
+static struct {
+	const char *call;
+	int fence;
+	struct rlimit files;
+} exhausted;
+
+/* At that call the process has its last fd, and the fence signals. */
+static void last_fd(const char *name)
+{
+	struct rlimit none = { 0, exhausted.files.rlim_max };
+
+	if (strcmp(name, exhausted.call))
+		return;
+	REQUIRE(!setrlimit(RLIMIT_NOFILE, &none));
+	signal_fence(exhausted.fence);
+}
+
+/*
+ * The wait does not begin, or its event cannot be added: no stream keeps waiting. The error is
+ * that of the call, also if no fd is left then.
+ */
 QUEUE_CASE(every_failure_of_a_wait, ITSELF, UNREGISTER)
 {
 	static const enum queue_call calls[] = {
 		WAIT_FENCE, EVENT_CREATE, RECORD, ENTER,
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+	REQUIRE(!getrlimit(RLIMIT_NOFILE, &exhausted.files));
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(calls); i++) {
+		const char *name = on->calls[calls[i / 2]];
 		int in = pending_fence();
 
 		begin_on(DLBUF_PATH_HOST);
 		app_away(&app, true);
-		fail_call(on->calls[calls[i]], 0);
+		exhausted.call = name;
+		exhausted.fence = in;
+		if (i % 2)
+			fake->look = last_fd;
+		fail_call(name, 0);
 		CHECK_ERR(acquire(&f, DLBUF_READ, app.stream, in), -EIO);
-		check_unknown(on->calls[calls[i]]);
+		check_unknown(name);
+		REQUIRE(!setrlimit(RLIMIT_NOFILE, &exhausted.files));
+		watch(NULL);
 		heal();
 		app_away(&app, false);
 		signal_now(in);

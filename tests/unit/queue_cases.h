@@ -27,6 +27,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "cuda_memfds.h"

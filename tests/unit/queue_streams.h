@@ -240,7 +240,6 @@ static void *acquire_third(void *arg)
 /* With two cameras some stream always waits for a fence. A deadline is kept meanwhile. */
 QUEUE_CASE(cameras_do_not_hold_up_frees, SHARED, WAITS)
 {
-	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
 	struct queue_device *q = queue_device_of(f.dev);
 	int in[2] = { pending_fence(), pending_fence() };
 	struct third third = { .fence = pending_fence() };
@@ -267,8 +266,7 @@ QUEUE_CASE(cameras_do_not_hold_up_frees, SHARED, WAITS)
 		sched_yield();
 	}
 	if (gate)
-		CHECK_ERR(sync_begin(f.imp, DLBUF_READ, app.stream, third.fence, &past),
-			  -ETIME);
+		CHECK_ERR(acquire_until(&f, DLBUF_READ, app.stream, third.fence, 1), -ETIME);
 	REQUIRE(!pthread_create(&thread, NULL, acquire_third, &third));
 	UNTIL(__atomic_load_n(&third.tid, __ATOMIC_ACQUIRE) &&
 	      (__atomic_load_n(&third.done, __ATOMIC_ACQUIRE) || thread_polls(third.tid)));
@@ -327,9 +325,9 @@ static void check_lost(enum dlbuf_path path, int result, int error, const char *
 		CHECK_OK(wait_until(DLBUF_READ, UINT64_MAX));
 	give_up(&f);
 	settle();
-	CHECK_ERR(pending_tell(-1, &id), -EIO);
+	CHECK_ERR(pending_report(-1, &id), -EIO);
 	CHECK_SAYS("a device was lost");
-	CHECK_OK(pending_tell(-1, &id));
+	CHECK_OK(pending_report(-1, &id));
 	app_end(&app);
 	end();
 }
@@ -462,7 +460,7 @@ QUEUE_CASE(lost_while_waiting, ITSELF, UNREGISTER)
 	lose(on->losses[0].result);
 	pthread_join(thread, NULL);
 	CHECK_EQ(w.ret, 0);
-	CHECK_ERR(pending_tell(-1, &f.imp->id), -EIO);
+	CHECK_ERR(pending_report(-1, &f.imp->id), -EIO);
 	CHECK(signalled(out));
 	close(out);
 	give_up(&f);

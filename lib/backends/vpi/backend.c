@@ -326,7 +326,7 @@ static int vpi_release(struct import *imp, uint32_t access, void *stream,
 	if (ret || !fence || *fence != -1)
 		return ret;
 	vpi_look(imp);
-	return pending_tell(imp->fd, &imp->id);
+	return pending_report(imp->fd, &imp->id);
 }
 
 const struct backend vpi_backend = {
