@@ -571,6 +571,7 @@ install: all
 	$(if $(gst),$(if $(has-gst),install -D -m 755 $(gst) $(DESTDIR)$(gstdir)/libgstdlbuf.so))
 	$(if $(vpi),install -d $(DESTDIR)$(verilogdir) && install -m 644 $(verilog) $(DESTDIR)$(verilogdir))
 	$(foreach m,$(man),install -D -m 644 $(m) $(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m)) &&) :
+	tools/docs/man $(DESTDIR)$(mandir)
 	$(if $(tool),if tools/docs/formats --man $(O) > $(O)/formats.7; then install -D -m 644 $(O)/formats.7 $(formats-man); else echo 'without dlbuf-formats(7): $(tool) does not run here'; fi)
 
 uninstall:
@@ -583,10 +584,11 @@ uninstall:
 	rm -f $(verilog:verilog/%=$(DESTDIR)$(verilogdir)/%)
 	-rmdir $(DESTDIR)$(verilogdir) $(DESTDIR)$(prefix)/share/dlbuf $(DESTDIR)$(ivldir) $(DESTDIR)$(gstdir)
 	rm -f $(foreach m,$(man),$(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) $(formats-man)
+	rm -f $(addprefix $(DESTDIR)$(mandir)/,$(shell tools/docs/man --list))
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: deps run check check-quick check-changed check-drivers check-newest check-gpu mutate docs docs-matrix docs-support docs-formats docs-performance docs-python lab lab-shell bench bench-media bench-prepare bench-python bench-vpi clean help
+.PHONY: deps run check check-quick check-changed check-drivers check-newest check-gpu mutate docs docs-matrix docs-support docs-formats docs-performance docs-python docs-site lab lab-shell bench bench-media bench-prepare bench-python bench-vpi clean help
 deps:
 	$(Q)tools/deps
 
@@ -652,6 +654,12 @@ docs-formats: $(tool)
 	$(call say,GEN,docs/generated/formats.md)
 	$(Q)tools/docs/formats $(O) > $(O)/formats.md
 	$(Q)mv $(O)/formats.md docs/generated/formats.md
+
+# Guides, functions and Python's API, to be read without a server: O/site/index.html.
+docs-site: $(tool)
+	$(call say,GEN,$(O)/site)
+	$(Q)rm -rf $(O)/man && cp -r man $(O)/man && tools/docs/man $(O)/man && tools/docs/formats --man $(O) > $(O)/man/dlbuf-formats.7
+	$(Q)tools/docs/site $(O)/site $(O)/man
 
 # The page may still have old figures, which is a failure there.
 docs-python:
@@ -750,6 +758,7 @@ help:
 	'                      what the tool prints and the tests ran' \
 	'make docs-support     docs/generated/support.md, from the results of the last make check' \
 	'make docs-matrix      the picture of a matrix in README.md, from the lab' \
+	'make docs-site        the pages of guides, functions and Python as HTML, in build/site' \
 	'make docs-performance docs/generated/performance.md and charts, from the last make bench' \
 	'make deps             install the packages that all of this needs' \
 	'make clean            remove $(O)/' \
