@@ -19,8 +19,8 @@ struct dlbuf_alloc_report {
 	size_t size;
 	char exporter[64];	/* for dlbuf_alloc_opts.exporter */
 	/*
-	 * The party that refused the buffer: "vulkan:0", "/dev/video0". "": the
-	 * exporter itself failed, or nobody refused.
+	 * The party that refused the buffer, e.g. "vulkan:0" or "/dev/video0". Empty if
+	 * the exporter itself failed, or if nobody refused.
 	 */
 	char party[64];
 	int status;		/* 0: this exporter was chosen; else the error */

@@ -196,7 +196,7 @@ struct dlbuf_device_stats {
 	uint64_t live_bytes;	/* bytes of the dma-bufs of `live` */
 	uint64_t idle_bytes;	/* bytes of the dma-bufs of `idle` */
 	uint64_t tensors;	/* tensors not deleted yet, now */
-	uint64_t copies;	/* frames copied into rows */
+	uint64_t copies;	/* tiled frames that the device copied into rows */
 	uint64_t copied_bytes;	/* bytes that these copies wrote */
 };
 

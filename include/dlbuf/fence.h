@@ -109,9 +109,9 @@ DLBUF_API int dlbuf_fence_notify(int fence, void (*fn)(void *data), void *data);
  * Moves the library's callbacks from its event thread to the application's main
  * loop. After this call the library does not start its event thread. When *fd is
  * readable, the application calls dlbuf_dispatch(). That call runs the callbacks of
- * leases and of dlbuf_fence_notify(), and frees that had to wait. This applies to
- * the whole process. Devices whose streams wait for words in memory still have a
- * thread. This thread only stores the words.
+ * leases and of dlbuf_fence_notify(), and frees imports that had to wait for work. This
+ * applies to the whole process. A device whose streams wait until a word in memory has
+ * a value still has a thread. This thread only stores the words.
  *
  * *fd is new. Poll it for POLLIN, and close it at the end. Each call gives a new fd
  * for the same events. Call this function before the first device is opened.

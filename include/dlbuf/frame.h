@@ -370,8 +370,8 @@ DLBUF_API int dlbuf_frame_expand(const struct dlbuf_frame *frame, uint32_t flags
 
 /*
  * Gives a frame back that was not imported: calls its release, if it has one, and clears
- * it. A second call does nothing, and neither does a call after a failure of an adapter,
- * which leaves no release. A lease is dropped with dlbuf_lease_drop().
+ * it. A second call does nothing. A call after an adapter has failed does nothing either,
+ * because the frame then has no release. A lease is dropped with dlbuf_lease_drop().
  */
 static inline void dlbuf_frame_drop(struct dlbuf_frame *frame)
 {

@@ -94,7 +94,7 @@ struct dlbuf_hexagon_buffer {
 	int fd;			/* the fd of the map, peeked; for dspqueue and INVOKE */
 	void *address;		/* the CPU's mapping of the whole dma-buf, peeked */
 	uint64_t bytes;		/* size of the dma-buf and of the map */
-	uint64_t offset;	/* of the tensor's first byte, from address */
+	uint64_t offset;	/* bytes from address to the tensor's first byte */
 	/*
 	 * On a device that wraps an fd: the address on the DSP that belongs to
 	 * `address`. Otherwise 0, and the code on the DSP calls HAP_mmap_get() with

@@ -30,10 +30,11 @@
  *            and copies it, GPU to GPU, into memory that HIP imports
  *   copy     the CPU and the GPU's copy engine copy through pinned memory
  *
- * The library knows the memfd of a udmabuf if dlbuf_udmabuf_create() returned
- * its fd or the caller passed it to dlbuf_udmabuf_remember(), and as long as
- * that fd is open. dlbuf_alloc() and pools know it for their own devices. The
- * memfd of a udmabuf that another process sent is unknown.
+ * The library knows the memfd of a udmabuf if dlbuf_udmabuf_create() made the
+ * udmabuf, or if the caller passed the memfd to dlbuf_udmabuf_remember(), and only
+ * while the memfd is open. dlbuf_alloc() and pools know the memfd while they import
+ * the buffer on their own devices. The memfd of a udmabuf that another process sent
+ * is unknown.
  *
  * bridge and copy need DLBUF_IMPORT_MAY_COPY. Each acquire copies the whole
  * buffer in, on its stream, also for writing, because bytes that the caller does

@@ -15,8 +15,8 @@
  *   - byte_offset is where element [0, 0, ...] begins. It must be a multiple of the
  *     size of one lane in bytes, if that size is a power of two. For complex types
  *     it must be a multiple of half a lane, the real or the imaginary part
- *   - an element has bits * lanes bits, which must be whole bytes (4-bit types
- *     have lanes of two)
+ *   - an element has bits * lanes bits, which must be whole bytes (so a 4-bit type
+ *     needs an even number of lanes)
  *   - ndim is at most 64. ndim == 0 is a single element
  *   - a 0 in shape means no elements, and is valid
  *   - device is ignored

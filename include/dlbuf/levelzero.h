@@ -43,11 +43,12 @@
  * calls no host functions, a thread of dlbuf polls for the end of the work.
  *
  * Export. dlbuf_export() takes device and host allocations that were made with a
- * ze_external_memory_export_desc_t. A driver may refuse other allocations. dlbuf refuses an
- * allocation that may be a part of a larger one of the driver: if the allocation has less than 2
- * MiB, the dma-buf must not have 2 MiB. The dma-buf is the whole allocation.
- *   Intel's driver allocates exported memory again after it was freed, with the same
- * dma-buf. So free it only after all receivers have closed the dma-buf. Memory of
+ * ze_external_memory_export_desc_t. A driver may refuse other allocations. A driver may place
+ * a small allocation in a larger one, and would export the larger one. So dlbuf refuses an
+ * allocation of less than 2 MiB if its dma-buf has 2 MiB. The dma-buf is always the whole
+ * allocation of the tensor.
+ *   After exported memory was freed, Intel's driver gives it to new allocations, with the
+ * same dma-buf. So free it only after all receivers have closed the dma-buf. Memory of
  * dlbuf_alloc() is freed only then.
  *
  * A child of fork() cannot use Level Zero if its parent has used it, because drivers do
@@ -90,9 +91,9 @@ struct dlbuf_levelzero_device {
 	void *context;		/* ze_context_handle_t, peeked */
 	void *device;		/* ze_device_handle_t, peeked */
 	/*
-	 * ze_command_list_handle_t, peeked: the stream NULL. Work that is appended
-	 * to it between acquire and release is ordered. Append only while no other
-	 * thread calls dlbuf with the stream NULL.
+	 * ze_command_list_handle_t, peeked: the list that the stream NULL means. Work
+	 * that is appended to it between acquire and release is ordered. Append only
+	 * while no other thread calls dlbuf with the stream NULL.
 	 */
 	void *list;
 	int ordinal;		/* the device's number */

@@ -60,10 +60,11 @@
  * remain, as for every program that receives fds:
  *   - using or closing a file of a network file system, or of one in user space, waits
  *     for that file system; closing a terminal may wait for its output;
- *   - closing a socket still waits if a peer that also has it sets SO_LINGER again between
- *     the two calls, or if the socket is in the queue of a Unix socket that the peer has
- *     sent. While a thread of the peer locks the socket, e.g. in a page fault, both calls
- *     wait for that thread;
+ *   - closing a socket still waits if the peer also has this socket open and sets SO_LINGER
+ *     again between the library's setsockopt() and close(). It also waits if the peer has
+ *     sent a Unix socket, and the socket with SO_LINGER is in a message in that socket's
+ *     queue. While a thread of the peer locks the socket, e.g. in a page fault,
+ *     setsockopt() and close() wait for that thread;
  *   - if the process has no room for all fds of a message (-EMFILE), the kernel closes
  *     the rest of them in recvmsg(). The library holds a lock during recvmsg(), so
  *     other calls of dlbuf_recv(), the end of leases and fork() wait, too;
@@ -166,11 +167,11 @@ DLBUF_API int dlbuf_send_frame(int sock, const struct dlbuf_frame *frame,
  * the fence is now in the dma-bufs. If the message has tensors and no frame,
  * nplanes is 0.
  *
- * The device drops an import of this call with its last tensor, so that nothing
- * of a message remains. With DLBUF_IMPORT_KEEP in opts->import the import stays
- * idle in the cache, as for dlbuf_import(). Then a sender's few buffers are
- * imported once and not for each message, and the receiver keeps the memory of up
- * to cache_max_idle buffers.
+ * When the last tensor of an import of this call is deleted, the device drops the
+ * import, so that nothing of a message remains. With DLBUF_IMPORT_KEEP in
+ * opts->import the import stays idle in the cache, as for dlbuf_import(). Then a
+ * sender's few buffers are imported once and not for each message, and the receiver
+ * keeps the memory of up to cache_max_idle buffers.
  *
  * Blocks until there is a message, unless the socket is non-blocking. Signals do
  * not interrupt it. Does not wait for fences, unless the kernel cannot add the

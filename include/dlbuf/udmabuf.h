@@ -64,8 +64,8 @@ DLBUF_API void dlbuf_udmabuf_close(struct dlbuf_udmabuf *buf);
  * its memfd itself.
  *
  * Both fds are borrowed and not duplicated: when memfd is closed, dlbuf drops
- * it. dlbuf cannot check that memfd is the right one: with a wrong memfd a
- * device sees wrong bytes.
+ * the registration. dlbuf cannot check that memfd is the right one: with a
+ * wrong memfd a device sees wrong bytes.
  * -EBADF   fd is not a dma-buf, memfd is not a memfd
  * -EINVAL  the sizes differ
  */

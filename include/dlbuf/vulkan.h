@@ -186,12 +186,13 @@ DLBUF_API int dlbuf_vulkan_image_create(DLManagedTensorVersioned *tensor,
 /*
  * Lock a queue. Only one thread at a time may use a VkQueue, so call these around
  * your own use of a queue if other threads may be inside dlbuf with the same
- * device. On a device that was wrapped with lock_queue they call lock_queue.
+ * device. On a device that was wrapped with lock_queue they call lock_queue and
+ * unlock_queue.
  *
- * Otherwise one lock serves all queues of the VkDevice, and all dlbuf devices around
- * this VkDevice without lock_queue. The thread that holds the lock may take it again:
- * it may acquire, release and delete tensors meanwhile. May block while another
- * thread submits. -EINVAL: not a Vulkan device.
+ * Without lock_queue there is one lock for each VkDevice: for all its queues, and
+ * for all dlbuf devices that wrap it without lock_queue. The thread that holds the
+ * lock may take it again: it may acquire, release and delete tensors meanwhile. May
+ * block while another thread submits. -EINVAL: not a Vulkan device.
  */
 DLBUF_API int dlbuf_vulkan_lock_queue(struct dlbuf_device *dev, VkQueue queue);
 DLBUF_API int dlbuf_vulkan_unlock_queue(struct dlbuf_device *dev, VkQueue queue);

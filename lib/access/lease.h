@@ -20,8 +20,8 @@ struct lease {
 	unsigned int generation;	/* fork_generation when the lease was made */
 	void (*release)(void *data);	/* or NULL */
 	void *data;
-	int before;	/* the frame's fence, ours, or 0: dma-bufs do not keep its error */
-	int behind;	/* atomic; see lease_follow(), ours, or 0 */
+	int before;	/* the frame's fence, owned; 0: none. dma-bufs do not keep its error */
+	int behind;	/* atomic; the fence of lease_follow(), owned; 0: none */
 	int error;	/* atomic; the first error of the work, for dlbuf_lease_result() */
 	_Alignas(8) unsigned char room[];
 };
@@ -43,7 +43,7 @@ void lease_unref(struct lease *lease);
 /*
  * Delays the lease until the fence has signalled: adds an event, or if that fails waits
  * for the fence. fence is borrowed; -1: none. lease may be NULL. dev is the device whose
- * work the fence is of, for event_awaits().
+ * work signals the fence, for event_awaits().
  */
 void lease_hold(struct lease *lease, int fence, const struct dlbuf_device *dev);
 
@@ -53,9 +53,9 @@ void lease_hold_take(struct lease *lease, int fence,
 
 /*
  * The device waits for this fence before the work that the lease waits for: the lease gets
- * the fence's error. If the fence is still pending when the lease fires, the device is lost
- * and does not wait any more: -EIO. fence is borrowed; -1: none. If no fd is free, the error
- * is not noticed. lease may be NULL.
+ * the fence's error. A fence that is still pending when the lease fires means that the device
+ * is lost and has not waited: then the lease's error is -EIO. fence is borrowed; -1: none. If
+ * no fd is free, the error is not noticed. lease may be NULL.
  */
 void lease_follow(struct lease *lease, int fence);
 

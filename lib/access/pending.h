@@ -82,8 +82,8 @@ int pending_after(int fd, const struct buffer_id *id, uint32_t access, int fence
  * Whether an acquire without a deadline looks at the fences before START. START waits for
  * them, but reports no error, and the kernel removes them. A look costs as much as the
  * bracket, and most dma-bufs never have a fence. So only these acquires look: the first
- * ones of an import, those after one that had to wait or after this process added a
- * writer's fence, and one of 64 of the others.
+ * QUIET_LOOKS of an import, and as many after one that had to wait; the next one after this
+ * process added a writer's fence; and one in 64 of the others.
  */
 #define QUIET_LOOKS 32
 #define QUIET_ACQUIRES 63

@@ -64,7 +64,7 @@ struct request {
 	dlbuf_alloc_fn report;		/* NULL: none */
 	void *report_data;
 	const char *name;		/* for the kernel's lists, or NULL */
-	bool own;			/* memory of a device may be chosen */
+	bool own;			/* a device of devs may be the exporter */
 	bool later;			/* not the first buffer: report failures only */
 	uint32_t n;			/* dma-bufs */
 	const DLTensor *layouts;	/* layout of each dma-buf's tensors */

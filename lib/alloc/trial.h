@@ -35,16 +35,16 @@ static inline void trial_fill(uint8_t *p, size_t bytes, uint8_t first)
 }
 
 /*
- * The CPU fills a part of the buffer. If same is not NULL, it compares the part instead:
- * *same is whether it reads the bytes of trial_fill().
+ * Fills a part of the buffer with the bytes of trial_fill(), by the CPU. If same is not NULL,
+ * compares the part with these bytes instead, and sets *same.
  */
 int trial_by_cpu(const struct trial_buffer *t, size_t at, size_t bytes, uint8_t first,
 		 bool *same);
 
 /*
- * Calls fn with a buffer, of another exporter if it fails with the first. Sets *apart to the
- * reverse of its *shares. If there is no such buffer or fn fails, the reason is logged, and
- * *apart is unchanged.
+ * Calls fn with a buffer of an exporter. If the exporter or fn fails, tries the next exporter.
+ * Sets *apart to the opposite of what fn wrote to *shares. If all exporters fail, logs the
+ * reason and leaves *apart unchanged.
  */
 void trial_run(struct dlbuf_device *dev,
 	       int (*fn)(struct dlbuf_device *dev, const struct trial_buffer *t,

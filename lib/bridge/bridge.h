@@ -78,7 +78,8 @@ void bridge_link_abandon(struct bridge *bridge,
 
 /*
  * For a lost device of the other API, which signals nothing any more. Signals on the
- * host the values of links that were given back and that it should have signalled.
+ * host the value of every link that this device should have signalled (`theirs`),
+ * whether the link was given back or not.
  */
 void bridge_links_abandon(struct bridge *bridge);
 

@@ -12,15 +12,18 @@
 
 struct buffer_id;
 
-/* The dma-buf has the memfd's pages, from its start. May fail: only a path is lost. */
+/*
+ * Notes that the dma-buf has the memfd's pages, from its start. After a failure imports have
+ * only those paths that need no memfd.
+ */
 void memory_remember(int fd, int memfd);
 
 /* Call before that number is closed. */
 void memory_forget(int memfd);
 
 /*
- * Held around fork(), so that the child has the list. Its memfds are open too. A backend
- * may protect a list of its own with it. No driver is called under it.
+ * Held around fork(), so that the child has the whole list. The memfds are open in the child
+ * too. Other code may protect a list of its own with this lock. No driver is called under it.
  */
 void memory_lock(void);
 void memory_unlock(void);

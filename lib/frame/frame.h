@@ -63,15 +63,16 @@ int frame_layouts(const struct dlbuf_frame *frame,
 		  const struct dlbuf_import_opts *opts,
 		  struct dlbuf_frame_layout out[DLBUF_MAX_PLANES], uint32_t *n);
 
-/* For each tensor of a frame. */
+/* One for each tensor of a frame. */
 struct frame_part {
 	uint32_t access;	/* 0: all that the fd allows */
 	uint64_t first, end;	/* bytes of the dma-buf that the layout covers */
 };
 
 /*
- * Fills in the part of a layout, which has been checked except against `limit`: the end of
- * the frame's bytes in the dma-buf; UINT64_MAX: unknown. -EOVERFLOW, -ERANGE.
+ * Fills in the part of a layout, and checks that it does not reach beyond `limit`, the end of
+ * the frame's bytes in the dma-buf (UINT64_MAX: unknown). The layout has passed the other checks.
+ * -EOVERFLOW, -ERANGE.
  */
 int frame_part_of(const struct dlbuf_frame_layout *layout, uint32_t access, uint64_t limit,
 		  struct frame_part *part);

@@ -48,7 +48,7 @@ struct dlbuf_device {
 	enum dlbuf_sync acquire_sync;	/* how acquire() handles fences */
 	enum dlbuf_sync release_sync;	/* how release() handles fences */
 	uint32_t copy_align;	/* alignment of rows for detile(): bytes, a power of 2 */
-	uint32_t slack;		/* bytes to allocate after those of tensors */
+	uint32_t slack;		/* extra bytes of a buffer, behind the bytes of its tensors */
 	unsigned int refs;	/* under cache.lock */
 	unsigned int generation;	/* fork_generation when it was opened */
 	unsigned int ndying;	/* atomic; see import_destroy() */

@@ -17,7 +17,7 @@
 #define MESSAGE_TENSORS 1
 #define MESSAGE_FRAME 2
 
-/* Flags of the fds that follow those of the buffers, in this order. */
+/* Flags: which fds follow the fds of the buffers, in this order. */
 #define MESSAGE_FENCE 1u		/* the frame's sync_file */
 #define MESSAGE_HOLD 2u			/* an end of a pipe, which is the lease */
 

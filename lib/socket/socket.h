@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages after a head of a backend, and fds, for backends whose device is another process. */
+/*
+ * Messages of one tensor with a backend's own bytes and fd, for backends whose device is
+ * another process; and the fds that a child of fork() closes.
+ */
 #ifndef DLBUF_LIB_SOCKET_H
 #define DLBUF_LIB_SOCKET_H
 
@@ -8,8 +11,8 @@
 /*
  * fds that a child of fork() closes, because its duplicate would prevent the other side from
  * noticing the end. Each fd is made and added under the lock, so that no child is forked in
- * between; the lock is held only for that. Without memory the child keeps it. A negative fd is
- * ignored.
+ * between; the lock is held only for that. If no memory is left, the fd is not added, and a
+ * child keeps it open. A negative fd is ignored.
  */
 void owned_lock(void);
 void owned_add(int fd);

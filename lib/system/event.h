@@ -25,8 +25,8 @@
  *   after exit()           the same, but the program's other threads and the drivers' go
  *                          on. A thread in dlbuf_dispatch() goes on with its callbacks; so
  *                          does one that has called exit() in a callback. A driver's thread
- *                          may call event_post(), whose call does not run any more. All that
- *                          these use stays as it is
+ *                          may call event_post(), but the call that it posts does not run.
+ *                          The memory and the fds that these threads use are not freed
  */
 #ifndef DLBUF_LIB_EVENT_H
 #define DLBUF_LIB_EVENT_H
@@ -36,8 +36,8 @@
 
 /*
  * Makes exit() run the library's end before the end of all libraries that have been
- * loaded so far. One of these may be a driver, in which a call of "dlbuf-events" would
- * crash afterwards.
+ * loaded so far. One of these may be a driver: after its end, a call of it on
+ * "dlbuf-events" would crash.
  */
 void event_stop_before(void);
 
@@ -80,8 +80,8 @@ int event_add_word(int fd, uint32_t *word, uint32_t value,
 struct event_call {
 	/*
 	 * Returns true if it is finished; it may have freed `call`. Otherwise it is
-	 * called again after 1 to 8 milliseconds, or after 250 if `slow` is set; and
-	 * each time the loop has another event.
+	 * called again: after 1 to 8 milliseconds, or 250 if `slow` is set, and also
+	 * whenever the loop wakes up for another event.
 	 */
 	bool (*fn)(struct event_call *call);
 	bool slow;

@@ -72,7 +72,7 @@ int opts_get(void *ours, size_t ours_size, const void *src, const char *type);
 /*
  * Copies our struct into a caller's, as much as fits its size, which stays as it is.
  * Fields that this library does not know become zero. The copy fails only if
- * INFO_CHECK() does; a function whose work cannot be undone calls that first.
+ * INFO_CHECK() does; a function whose work cannot be undone calls INFO_CHECK() first.
  */
 int size_check(size_t size, const char *type);
 #define INFO_CHECK(dst, type) size_check((dst)->size, type)

@@ -99,7 +99,7 @@ int together_check(const struct tensor *t, unsigned int n, const void *stream,
 		   bool fence);
 int together_release(struct tensor *t, uint32_t access, void *stream, int *out);
 
-/* After an access: the backend need not keep the stream `kept` any more, which may be NULL. */
+/* After an access: lets the backend drop the stream `kept`, which may be NULL. */
 void sync_drop_stream(const struct tensor *t, void *kept);
 
 /* Calls the backend's acquire(), after pending_before(), which gave `fence`. */

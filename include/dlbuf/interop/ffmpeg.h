@@ -226,7 +226,7 @@ static inline int dlbuf_ffmpeg_sign_(int32_t value)
 	return (value > 0) - (value < 0);
 }
 
-/* The display matrix beside the picture. */
+/* Reads the orientation from the display matrix, which is side data of the AVFrame. */
 static inline int dlbuf_ffmpeg_orientation_(const AVFrame *av, struct dlbuf_frame *f)
 {
 	const AVFrameSideData *side = av_frame_get_side_data(av, AV_FRAME_DATA_DISPLAYMATRIX);
@@ -276,7 +276,7 @@ static inline int dlbuf_ffmpeg_orientation_(const AVFrame *av, struct dlbuf_fram
  *              DRM has no such format; a display matrix that is no turn by quarters
  * dlbuf_import_frame() checks the format itself.
  *
- * Units: offsets and pitches of AVDRMFrameDescriptor are signed bytes. A negative
+ * Units: offsets and pitches of AVDRMFrameDescriptor are bytes, and signed. A negative
  * pitch is allowed; a negative offset is refused. A plane ends where its object ends.
  * The size of an object is 0 if the decoder does not know the size.
  *
@@ -377,7 +377,7 @@ static inline int dlbuf_ffmpeg_lease(const AVFrame *av,
 	return 0;
 }
 
-/* AVERROR(errno) is -errno; FFmpeg's own codes are made of letters, and are far below. */
+/* AVERROR(errno) is -errno. FFmpeg's own codes, made of letters, are far below any -errno. */
 static inline int dlbuf_ffmpeg_fail_(int err, const char *call, const char *what)
 {
 	char text[AV_ERROR_MAX_STRING_SIZE] = "";

@@ -98,7 +98,7 @@ static inline int dlbuf_gstreamer_bayer_caps_(const GstStructure *s,
 	return 0;
 }
 
-/* Caps with another memory than the system's do not describe its layout. */
+/* Caps with a memory feature other than SystemMemory do not describe the memory's layout. */
 static inline uint64_t dlbuf_gstreamer_modifier_(const GstCapsFeatures *features)
 {
 	guint i, n = features ? gst_caps_features_get_size(features) : 0;
@@ -897,8 +897,8 @@ static inline int dlbuf_gstreamer_add_memory_(GstAllocator *allocator,
  * gst_buffer_unref(). The fds are duplicated.
  *
  * Blocks until the frame's fence, or the fences that its producer has added to the dma-bufs,
- * have signalled: elements that map or import a dma-buf need not wait. Call gst_init()
- * before. Returns 0, or
+ * have signalled, because elements that map or import a dma-buf do not always wait for
+ * fences. Call gst_init() before. Returns 0, or
  * -EOPNOTSUPP  GStreamer has no GstVideoFormat for it; a pitch beyond its numbers; a
  *              single field, or fields one after the other; an orientation, which a
  *              GstBuffer cannot have: send the tag image-orientation, and set

@@ -189,7 +189,7 @@ static inline int dlbuf_nvvpi_load(const char *file, struct dlbuf_nvvpi *vpi)
 	return 0;
 }
 
-/* Closes the library. All its images and streams must be destroyed before. */
+/* Closes the library. Destroy all its images and streams first. */
 static inline void dlbuf_nvvpi_unload(struct dlbuf_nvvpi *vpi)
 {
 	if (vpi->lib)
@@ -228,7 +228,7 @@ static inline int dlbuf_nvvpi_fail_(const struct dlbuf_nvvpi *vpi, int status,
 			  status, *text ? ": " : "", text);
 }
 
-/* Describes one tensor as a plane. By VPI, its pixels have `bits` bits. */
+/* Describes one tensor as a plane. In VPI's format a pixel of this plane has `bits` bits. */
 static inline int dlbuf_nvvpi_plane_(const DLTensor *t, uint32_t i, int bits,
 				     struct dlbuf_nvvpi_plane *plane)
 {

@@ -47,9 +47,9 @@ static inline int dlbuf_is_named_(const struct dlbuf_device_format *f, const cha
 }
 
 /*
- * Computes the pitch of plane i if a producer gives only the first plane's: the ratio is that
- * of the bytes that the same pixels have in both planes. NV12's chroma has the same pitch,
- * I420's half of it, NV24's twice.
+ * Computes the pitch of plane i if a producer gives only the first plane's. The ratio of the
+ * pitches is the ratio of the bytes that a row of pixels has in both planes. NV12's chroma
+ * has the same pitch as luma, I420's half of it, NV24's twice.
  */
 static inline int dlbuf_plane_pitch_(const struct dlbuf_format_info *info, int64_t first,
 				     uint32_t i, int64_t *pitch)
@@ -78,9 +78,9 @@ static inline int dlbuf_fence_complete_(int fence)
 }
 
 /*
- * Waits for the work on an expanded frame, for a consumer that knows no fences: for its
- * fence, or, unless the frame is complete, for those that the producer has added to the
- * dma-bufs.
+ * Waits for the work on an expanded frame, for a consumer that knows no fences. With order
+ * FENCE it waits for the frame's fence, with order COMPLETE for nothing, otherwise for the
+ * fences that the producer has added to the dma-bufs.
  */
 static inline int dlbuf_frame_wait_(const struct dlbuf_frame *e)
 {

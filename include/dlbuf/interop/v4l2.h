@@ -495,7 +495,7 @@ static inline int dlbuf_v4l2_output(const struct v4l2_format *fmt,
 		ret = dlbuf_frame_expand_(frame, 0, &e);
 	if (ret)
 		return ret;
-	/* The frame is the caller's until VIDIOC_DQBUF. */
+	/* The caller keeps the frame until VIDIOC_DQBUF, so `e` needs no share of its lease. */
 	dlbuf_frame_drop(&e);
 	ret = dlbuf_format_find(e.code, e.modifier, e.code_space, &info);
 	if (ret)

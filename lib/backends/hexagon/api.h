@@ -34,7 +34,7 @@ struct hexagon_api {
 
 /*
  * Opens the library of a domain, or DLBUF_HEXAGON_LIBRARY. It is never closed, because
- * it has threads. The application's sessions are in the library of this name.
+ * it has threads. The same library holds the application's sessions on that kind of DSP.
  * -ENODEV  none is installed
  * -ESTALE  a parent of this process has used it
  * -EIO     it has no remote_register_buf()

@@ -132,7 +132,7 @@ struct hip_properties {
 	int behind[14];
 };
 
-/* hiprtc's, of libhiprtc.so.N; before HIP 7 libamdhip64 has it, too. */
+/* Types of hiprtc, which is in libhiprtc.so.N, and before HIP 7 in libamdhip64, too. */
 typedef int hiprtc_result;		/* hiprtcResult */
 typedef struct hiprtc_program_st *hiprtc_program;
 typedef const char **hiprtc_strings;	/* since HIP 7 a const char *const * */

@@ -18,7 +18,7 @@ struct hip_device {
 	uint32_t foreign[8];	/* atomic; exporters whose dma-bufs were refused */
 };
 
-/* Less memory is a part of a block of the driver's. */
+/* The driver places a smaller allocation in a block with others. */
 #define FRAGMENT (2u << 20)
 #define GPU_PAGE 4096u
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Level Zero's ABI: the packaged header, and what newer headers than the oldest
- * packaged one (1.4, Debian 12) have that dlbuf uses. These have names of our own.
+ * Level Zero's ABI: the packaged header, and those declarations that dlbuf uses and the
+ * oldest packaged header (1.4, Debian 12) lacks. The latter have names of our own.
  */
 #ifndef DLBUF_LEVELZERO_ABI_H
 #define DLBUF_LEVELZERO_ABI_H

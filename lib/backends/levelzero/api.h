@@ -60,7 +60,7 @@
 	LZ(X, EventHostSynchronize)					\
 	LZ_OPT(X, DriverGetExtensionFunctionAddress,			\
 	       (ze_driver_handle_t driver, const char *name, void **fn)) \
-	/* Intel's, by that function. A loader has none of them. */	\
+	/* Two of Intel's driver, found by that function. No loader has them. */ \
 	LZ_OPT(X, xDriverImportExternalPointer,				\
 	       (ze_driver_handle_t driver, void *at, size_t bytes))	\
 	LZ_OPT(X, xDriverReleaseImportedPointer,			\

@@ -25,14 +25,14 @@ struct levelzero_device {
 	ze_context_handle_t context;
 	ze_command_list_handle_t own;	/* the stream NULL */
 	ze_module_handle_t module;	/* atomic; of prepare.c, or NULL */
-	pthread_mutex_t appending;	/* held while commands are appended to it */
+	pthread_mutex_t appending;	/* held while commands are appended to `own` */
 
 	/* events.c */
 	pthread_mutex_t lock;	/* protects what follows */
 	struct moment *free, *ended;
 	struct moments *pools;
 	struct event_call ending;
-	bool over;		/* at the end: the own list ends with the moments */
+	bool over;		/* destroy(): `own` can be destroyed when no moment is left */
 };
 
 static inline struct levelzero_device *to_levelzero(struct queue_device *dev)
@@ -114,7 +114,7 @@ void levelzero_drained(struct queue_device *dev);
 /* Waits for the list's commands first, as the driver requires. */
 void levelzero_list_destroy(struct queue_device *dev, void *list);
 
-/* queue_ops.destroy(): perhaps later, when the waits of all streams have ended. */
+/* queue_ops.destroy(). If streams still wait, frees the device when all waits have ended. */
 void levelzero_destroy(struct queue_device *dev);
 
 /* ---------------------------------------------------------------- export.c */

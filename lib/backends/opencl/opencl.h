@@ -44,7 +44,7 @@ struct opencl_device {
 #undef X
 	} ext;
 	struct opencl_place list[OPENCL_MAX_DEVICES];	/* of all platforms */
-	/* The last probe filled in the fields up to padding. */
+	/* From here to `padding`: of the device that was probed last. */
 	cl_platform_id platform;
 	cl_device_id device;
 	cl_device_type type;
@@ -93,7 +93,10 @@ int opencl_count(struct queue_device *dev, unsigned int *n);
 int opencl_probe(struct queue_device *dev, unsigned int n);
 int opencl_start(struct queue_device *dev, uint32_t flags);
 
-/* Puts a barrier on a queue that is out of order. */
+/*
+ * Whether a queue runs its commands in order. opencl_in_order() puts a barrier on a queue
+ * that does not.
+ */
 int opencl_has_order(struct queue_device *dev, cl_command_queue queue, bool *has);
 int opencl_in_order(struct queue_device *dev, cl_command_queue queue);
 

@@ -11,10 +11,10 @@
 #include "../../system/sys.h"
 
 /*
- * A tensor that the simulator has. There is a byte in its end of a socket, which it reads
- * when the test bench is done. If it closes the end without reading the byte, the
- * kernel reports ECONNRESET at this end (POLLERR): the simulation ended in the
- * middle.
+ * A tensor that the simulator has. One byte waits in the simulator's end of a socket. The
+ * simulator reads it when the test bench is done with the tensor. If the simulator's end is
+ * closed before the byte was read, the kernel reports ECONNRESET at this end (POLLERR): the
+ * simulation ended in the middle.
  *
  * fd is a socket, and the simulator holds its other end. fd is readable when all copies
  * of that end are closed: the simulator has closed its copy or has ended, and the

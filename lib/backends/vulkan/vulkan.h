@@ -59,7 +59,7 @@ struct vulkan_physical {
 	uint32_t family;	/* queue family of the queue */
 	uint32_t queues;	/* in that family */
 	uint32_t memory_types;	/* types that need no feature */
-	uint32_t local_types;	/* those of them on the device */
+	uint32_t local_types;	/* those of memory_types that are on the device */
 	uint64_t max_buffer;	/* bytes of a VkBuffer */
 	bool address;		/* bufferDeviceAddress */
 	bool dedicated_only;	/* imports must be dedicated allocations */
@@ -111,7 +111,7 @@ struct vulkan_device {
 	struct dlbuf_device base;
 	struct vulkan_instance instance;
 	struct vulkan_physical physical;
-	bool shut;		/* atomic; wrapped, and closed */
+	bool shut;		/* atomic; the application has closed a wrapped device */
 	VkDevice handle;
 	VkQueue queue;
 	VkBufferUsageFlags usage;
