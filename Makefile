@@ -46,6 +46,11 @@ endif
 ifeq ($(origin CXX),default)
 CXX := $(CROSS_COMPILE)g++
 endif
+# CC=aarch64-linux-gnu-gcc alone names the other tools of that machine, too.
+ifeq ($(CROSS_COMPILE),)
+cc-prefix := $(strip $(foreach c,gcc clang,$(patsubst %-$(c),%-,$(filter %-$(c),$(lastword $(CC))))))
+CROSS_COMPILE := $(if $(cc-prefix),$(if $(shell command -v $(cc-prefix)objcopy),$(cc-prefix)))
+endif
 ifeq ($(origin LD),default)
 LD := $(CROSS_COMPILE)ld
 endif
@@ -224,7 +229,7 @@ warnings-$(CONFIG_WERROR) += -Werror
 base-cflags := -std=gnu11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64 \
 	-fvisibility=hidden -ffunction-sections -fdata-sections -fPIC \
 	$(small-code) $(tables-y) $(assertions-y) $(warnings) $(warnings-y) -Iinclude -I$(O)/include -include $(gen)/autoconf.h
-all-cflags = $(base-cflags) $(cold-code) $(CFLAGS) $(size) $(opt-y) $(sanitize-y) $(CPPFLAGS)
+all-cflags = $(base-cflags) $(cold-code) $(CFLAGS) $(size) $(no-lto) $(opt-y) $(sanitize-y) $(CPPFLAGS)
 all-ldflags = $(CFLAGS) $(sanitize-y) $(LDFLAGS) -Wl,--gc-sections -Wl,--as-needed
 
 # ---------------------------------------------------------------- library
@@ -243,6 +248,8 @@ lib-src-off := $(foreach r,$(rooms),$(no-parts:%=lib/$r/%.c) $(parts:%=lib/$r/%_
 	$(if $(CONFIG_BACKEND_VULKAN),lib/bridge/absent.c,$(filter-out lib/bridge/absent.c,$(wildcard lib/bridge/*.c)))
 lib-src-y := $(filter-out $(lib-src-off),$(lib-src-all))
 lib-obj := $(lib-src-y:%.c=$(O)/%.o) $(O)/lib/stubs.o
+# The archive hides internal names by objcopy, which needs machine code.
+$(lib-obj): private no-lto := $(if $(findstring -flto,$(CFLAGS)),-fno-lto)
 
 # If the list has not changed, nothing is rebuilt.
 lib-stubs := $(filter-out $(lib-src-y) %absent.c,$(lib-src-all))
@@ -253,6 +260,11 @@ $(O)/lib/stubs.c: lib/stubs lib/libdlbuf.map $(lib-stubs) $(gen)/auto.mk
 $(O)/lib/stubs.o: $(O)/lib/stubs.c $(O)/.flags $(generated)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(all-cflags) -Os -iquote lib -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+
+# shared: the tool, the plugin of GStreamer and dlbuf.vpi use libdlbuf.so, as a distribution wants
+# it. A process that uses the library and the plugin then has one cache of imports.
+LINK ?= static
+link-lib = $(if $(filter shared,$(LINK)),$(so),$(lib-a))
 
 soname := libdlbuf.so.$(MAJOR)
 so := $(O)/libdlbuf.so.$(VERSION)
@@ -294,6 +306,11 @@ $(O)/dlbuf.pc: FORCE | $(O)/
 		'Version: $(VERSION)' 'Cflags: -I$${includedir}' \
 		'Libs: -L$${libdir} -ldlbuf' 'Libs.private: -ldl -lpthread' > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
+# For meson.build: the archive in meson's folder.
+.PHONY: meson
+meson: lib
+	$(Q)cmp -s $(lib-a) $(meson-a) || cp $(lib-a) $(meson-a)
 
 .PHONY: all lib absent
 absent:
@@ -377,9 +394,9 @@ $(O)/%.html.h: %.html
 	$(Q)sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $< > $@
 
 $(O)/$(tool-dir)/matrix/page.o: $(O)/$(tool-dir)/matrix/page.html.h
-$(O)/dmabuf-test: $(tool-obj) $(lib-a)
+$(O)/dmabuf-test: $(tool-obj) $(link-lib)
 	$(call say,LD,$@)
-	$(Q)$(CC) -o $@ $(tool-obj) $(lib-a) $(all-ldflags) $(tool-libs) -ldl -lpthread -lm
+	$(Q)$(CC) -o $@ $(tool-obj) $(link-lib) $(all-ldflags) $(tool-libs) -ldl -lpthread -lm
 all: $(tool)
 
 # ---------------------------------------------------------------- tests, benchmarks
@@ -501,10 +518,10 @@ has-vpi = $(shell echo '$(vpi-header)' | $(VPI_CC) -E -x c - >/dev/null 2>&1 && 
 vpi := $(if $(CONFIG_BACKEND_VPI),$(O)/dlbuf.vpi)
 verilog := verilog/dlbuf.vh verilog/dlbuf_dpi.sv verilog/dlbuf_mem.v verilog/dlbuf_axi.v \
 	verilog/sim.c verilog/sim.h verilog/dpi.c
-$(O)/dlbuf.vpi: verilog/sim.c verilog/vpi.c verilog/sim.h $(lib-a)
+$(O)/dlbuf.vpi: verilog/sim.c verilog/vpi.c verilog/sim.h $(link-lib)
 	$(call say,LD,$@)
-	$(Q)$(VPI_CC) -shared -o $@ $(filter %.c,$^) $(lib-a) -std=gnu11 -D_GNU_SOURCE -fPIC \
-		-fvisibility=hidden $(warnings) $(warnings-y) -Iinclude $(CFLAGS) $(LDFLAGS) \
+	$(Q)$(VPI_CC) -shared -o $@ $(filter %.c,$^) $(link-lib) -std=gnu11 -D_GNU_SOURCE -fPIC \
+		-fvisibility=hidden $(warnings) $(warnings-y) -Iinclude $(CFLAGS) $(CPPFLAGS) $(LDFLAGS) \
 		-Wl,--exclude-libs,ALL -Wl,-z,relro,-z,now -ldl -lpthread
 .PHONY: verilog
 verilog: $(vpi)
@@ -525,12 +542,12 @@ has-gst = $(shell $(if $(CROSS_COMPILE),command -v $(CROSS_COMPILE)pkg-config >/
 gst-so := $(O)/libgstdlbuf.so
 gst := $(if $(CONFIG_PART_PREPARE),$(gst-so))
 no-gst := libgstdlbuf.so: the headers of GStreamer 1.20 or newer are not installed (tools/deps gstreamer)
-$(gst-so): gstreamer/dlbufprepare.c $(lib-a) $(wildcard include/dlbuf/*.h include/dlbuf/interop/gstreamer.h)
+$(gst-so): gstreamer/dlbufprepare.c $(link-lib) $(wildcard include/dlbuf/*.h include/dlbuf/interop/gstreamer.h)
 	@$(if $(has-gst),,echo 'make: $(no-gst)' >&2; exit 1)
 	$(call say,LD,$@)
-	$(Q)$(GST_CC) -shared -o $@ $< $(lib-a) -std=gnu11 -D_GNU_SOURCE -fPIC -O2 -fvisibility=hidden \
+	$(Q)$(GST_CC) -shared -o $@ $< $(link-lib) -std=gnu11 -D_GNU_SOURCE -fPIC -O2 -fvisibility=hidden \
 		$(filter-out -Wmissing-prototypes,$(warnings)) -Wno-unused-parameter -Wno-missing-field-initializers \
-		$(warnings-y) -Iinclude $(CFLAGS) $(LDFLAGS) -Wl,--exclude-libs,ALL -Wl,--gc-sections \
+		$(warnings-y) -Iinclude $(CFLAGS) $(CPPFLAGS) $(LDFLAGS) -Wl,--exclude-libs,ALL -Wl,--gc-sections \
 		-Wl,-z,relro,-z,now $$($(GST_PKG_CONFIG) --cflags --libs $(gst-packages) | sed 's/-I/-isystem /g') -ldl -lpthread
 .PHONY: gstreamer
 gstreamer: $(gst)
@@ -546,7 +563,8 @@ absent-gst absent-vpi: absent-%:
 headers := $(filter-out include/dlbuf/vulkan.h,$(wildcard include/dlbuf/*.h)) \
 	include/dlbuf/vulkan.h
 interop := $(wildcard include/dlbuf/interop/*.h include/dlbuf/interop/*.hpp)
-man := $(wildcard man/*.[1357])
+man := $(if $(tool),man/dmabuf-test.1) $(if $(vpi),man/dlbuf-verilog.7)
+cmakedir = $(DESTDIR)$(libdir)/cmake/dlbuf
 # The tool prints it, so it is left out if the tool is for another machine.
 formats-man = $(DESTDIR)$(mandir)/man7/dlbuf-formats.7
 # Beside the tool, as dmabuf-NAME; they have its man page.
@@ -562,6 +580,9 @@ install: all
 	$(if $(CONFIG_SHARED),ln -sf $(soname) $(DESTDIR)$(libdir)/libdlbuf.so)
 	$(if $(CONFIG_STATIC),install -m 644 $(lib-a) $(DESTDIR)$(libdir))
 	install -m 644 $(O)/dlbuf.pc $(DESTDIR)$(libdir)/pkgconfig
+	install -d $(cmakedir)
+	sed 's,@UP@,$(shell realpath -m --relative-to=$(libdir) $(includedir)),' packaging/dlbufConfig.cmake > $(cmakedir)/dlbufConfig.cmake
+	sed 's,@VERSION@,$(VERSION),' packaging/dlbufConfigVersion.cmake > $(cmakedir)/dlbufConfigVersion.cmake
 	$(if $(tool),install -d $(DESTDIR)$(bindir) && install -m 755 $(tool) $(DESTDIR)$(bindir))
 	$(if $(tool),$(foreach s,$(scripts),install -m 755 tools/$(s) $(DESTDIR)$(bindir)/dmabuf-$(s) &&) :)
 	$(if $(tool),$(foreach s,$(scripts),install -d $(DESTDIR)$(mandir)/man1 && ln -sf dmabuf-test.1 $(DESTDIR)$(mandir)/man1/dmabuf-$(s).1 &&) :)
@@ -572,22 +593,26 @@ install: all
 	$(if $(gst),$(if $(has-gst),install -D -m 755 $(gst) $(DESTDIR)$(gstdir)/libgstdlbuf.so))
 	$(if $(vpi),install -d $(DESTDIR)$(verilogdir) && install -m 644 $(verilog) $(DESTDIR)$(verilogdir))
 	$(foreach m,$(man),install -D -m 644 $(m) $(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m)) &&) :
+	tools/docs/man $(DESTDIR)$(mandir)
 	$(if $(tool),if tools/docs/formats --man $(O) > $(O)/formats.7; then install -D -m 644 $(O)/formats.7 $(formats-man); else echo 'without dlbuf-formats(7): $(tool) does not run here'; fi)
 
 uninstall:
 	rm -f $(foreach h,$(headers) $(interop),$(DESTDIR)$(includedir)/$(h:include/%=%))
 	-rmdir $(DESTDIR)$(includedir)/dlbuf/interop $(DESTDIR)$(includedir)/dlbuf
+	rm -f $(cmakedir)/dlbufConfig.cmake $(cmakedir)/dlbufConfigVersion.cmake
+	-rmdir $(cmakedir)
 	rm -f $(addprefix $(DESTDIR)$(libdir)/,$(notdir $(so)) $(soname) libdlbuf.so libdlbuf.a pkgconfig/dlbuf.pc)
 	rm -f $(DESTDIR)$(bindir)/dmabuf-test $(DESTDIR)$(ivldir)/dlbuf.vpi $(DESTDIR)$(gstdir)/libgstdlbuf.so
 	rm -f $(foreach s,$(scripts),$(DESTDIR)$(bindir)/dmabuf-$(s) $(DESTDIR)$(mandir)/man1/dmabuf-$(s).1) $(DESTDIR)$(pagedir)/matrix.html
 	rm -f $(DESTDIR)$(bashdir)/dmabuf-test $(DESTDIR)$(zshdir)/_dmabuf-test
 	rm -f $(verilog:verilog/%=$(DESTDIR)$(verilogdir)/%)
 	-rmdir $(DESTDIR)$(verilogdir) $(DESTDIR)$(prefix)/share/dlbuf $(DESTDIR)$(ivldir) $(DESTDIR)$(gstdir)
-	rm -f $(foreach m,$(man),$(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) $(formats-man)
+	rm -f $(foreach m,$(wildcard man/*.[17]),$(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) $(formats-man)
+	rm -f $(addprefix $(DESTDIR)$(mandir)/,$(shell tools/docs/man --list))
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: deps run check check-quick check-changed check-drivers check-newest check-gpu mutate docs docs-matrix docs-support docs-formats docs-performance docs-python lab lab-shell bench bench-media bench-prepare bench-python bench-vpi clean help
+.PHONY: deps run check check-quick check-changed check-drivers check-newest check-gpu mutate docs docs-matrix docs-support docs-formats docs-performance docs-python docs-site lab lab-shell bench bench-media bench-prepare bench-python bench-vpi clean help
 deps:
 	$(Q)tools/deps
 
@@ -653,6 +678,12 @@ docs-formats: $(tool)
 	$(call say,GEN,docs/generated/formats.md)
 	$(Q)tools/docs/formats $(O) > $(O)/formats.md
 	$(Q)mv $(O)/formats.md docs/generated/formats.md
+
+# Guides, functions and Python's API, to be read without a server: O/site/index.html.
+docs-site: $(tool)
+	$(call say,GEN,$(O)/site)
+	$(Q)rm -rf $(O)/man && cp -r man $(O)/man && tools/docs/man $(O)/man && tools/docs/formats --man $(O) > $(O)/man/dlbuf-formats.7
+	$(Q)tools/docs/site $(O)/site $(O)/man
 
 # The page may still have old figures, which is a failure there.
 docs-python:
@@ -751,6 +782,7 @@ help:
 	'                      what the tool prints and the tests ran' \
 	'make docs-support     docs/generated/support.md, from the results of the last make check' \
 	'make docs-matrix      the picture of a matrix in README.md, from the lab' \
+	'make docs-site        the pages of guides, functions and Python as HTML, in build/site' \
 	'make docs-performance docs/generated/performance.md and charts, from the last make bench' \
 	'make deps             install the packages that all of this needs' \
 	'make clean            remove $(O)/' \

@@ -170,7 +170,7 @@ $(call step,unit@coverage): build@asan | unit@asan
 
 # ---------------------------------------------------------------- headers, symbols, installation
 
-$(call step,abi@headers abi@dlpack abi@uapi abi@cuda abi@wire): abi@%:
+$(call step,abi@headers abi@pages abi@dlpack abi@uapi abi@cuda abi@wire): abi@%:
 	$(ktap) -- tests/abi/$*
 $(call step,abi@hip abi@debian): abi@%: build@gcc
 	$(ktap) -- tests/abi/$* $(dir)/gcc

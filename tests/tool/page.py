@@ -3,6 +3,7 @@
 
     page.py check HTML              clicks and keys on a matrix of dmabuf-test; exit status 4: there is no Chromium
     page.py survives HTML           a matrix that somebody has crafted: says something, and makes no element of it
+    page.py site HTML               a page of tools/docs/site: its width, light and dark, and what the search finds
     page.py picture HTML PNG WIDTHxHEIGHT light|dark [CELL]
                                     takes a picture of it, with the panel of a cell ("c0-1") open
 
@@ -198,6 +199,28 @@ def survives(page):
     return wrong + page.said
 
 
+def site(page):
+    wrong = []
+    for width, height, scheme in (1280, 900, "light"), (1280, 900, "dark"), (360, 740, "dark"):
+        page.view(width, height, scheme)
+        page.load()
+        wide = page.value("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        if wide:
+            wrong.append(f"at {width} the page is {wide} pixels wider than the window")
+        dark = page.value("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).every(c => c < 128)")
+        if dark != (scheme == "dark"):
+            wrong.append(f"{scheme}: the background is {'dark' if dark else 'light'}")
+        if page.value("[...document.images].filter(i => !i.naturalWidth).length"):
+            wrong.append("an image is not there")
+    for words, first in ("dlbuf_acquire", "dlbuf_acquire(3)"), ("prepare frame", "dlbuf_prepare_frame(3)"), ("no such word", None):
+        found = page.value(f"""(() => {{ const b = document.querySelector('nav input'); b.value = {json.dumps(words)};
+            b.dispatchEvent(new Event('input')); return [...document.querySelectorAll('#found a')].map(a => a.firstChild.textContent); }})()""")
+        if found[:1] != [first] * bool(first):
+            wrong.append(f"the search for {words!r} finds {found[:3]}")
+    # What a page needs beside itself is a file of the site.
+    return wrong + [s for s in page.said if not s.startswith("asked for file:")]
+
+
 def main(what, html, *args):
     program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, PROGRAMS)), None)
     if not program or not shutil.which(program):
@@ -205,8 +228,8 @@ def main(what, html, *args):
         return 4
     page = Page(program, html)
     try:
-        if what in ("check", "survives"):
-            wrong = (check if what == "check" else survives)(page)
+        if what in ("check", "survives", "site"):
+            wrong = {"check": check, "survives": survives, "site": site}[what](page)
             print("\n".join(wrong), end="\n" * bool(wrong))
             return bool(wrong)
         png, size, scheme, *cell = args

@@ -482,11 +482,11 @@ static inline int dlbuf_nvvpi_wrap_frame(const struct dlbuf_nvvpi *vpi,
 }
 
 /*
- * vpiImageLock() and vpiImageUnlock(). VPI requires a lock while anything but VPI uses
- * memory that an image wraps. access is DLBUF_READ, DLBUF_WRITE or DLBUF_RW. May
- * block: on a discrete GPU VPI may copy. Locks nest.
+ * Locks an image by vpiImageLock(). VPI requires a lock while anything but VPI uses memory
+ * that an image wraps. access is DLBUF_READ, DLBUF_WRITE or DLBUF_RW. May block: on a
+ * discrete GPU VPI may copy. Locks nest: each needs dlbuf_nvvpi_unlock().
  * -EBUSY       a stream of VPI uses the image
- * -EINVAL      there is no image; bad access; not locked
+ * -EINVAL      there is no image; bad access
  * -EOPNOTSUPP  this VPI has no vpiImageLock()
  * -EIO         VPI failed
  */
@@ -510,6 +510,11 @@ static inline int dlbuf_nvvpi_lock(const struct dlbuf_nvvpi *vpi,
 	return 0;
 }
 
+/*
+ * Ends a lock by vpiImageUnlock(). May block, as dlbuf_nvvpi_lock().
+ * -EINVAL  the image is not locked
+ * -EIO     VPI failed
+ */
 static inline int dlbuf_nvvpi_unlock(const struct dlbuf_nvvpi *vpi,
 				     struct dlbuf_nvvpi_image *img)
 {
