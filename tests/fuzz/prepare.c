@@ -676,6 +676,7 @@ static void check_any(struct choice *c, struct dlbuf_prepare *plan, struct targe
 
 static void check_plan(struct input *in, struct choice *c, struct dlbuf_prepare *plan)
 {
+	struct dlbuf_prepare_info info = { .size = sizeof(info) };
 	uint32_t n = 1 + byte(in) % 3, index = byte(in) % n;
 	struct plane_tensors planes;
 	struct target t;
