@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The numbers of struct dlbuf_prepare_opts, once for all that read them: plan.c checks them, and
- * Python fills them in. Error texts name an option as here. It suits every caller: GStreamer's
- * properties differ only by '-' in place of '_'.
+ * One table of the numbers in struct dlbuf_prepare_opts: plan.c checks them by it, Python fills them
+ * in by it. Error texts name an option as the table does. The names suit every caller: GStreamer's
+ * properties only have '-' in place of '_'.
  */
 #ifndef DLBUF_LIB_PREPARE_OPTIONS_H
 #define DLBUF_LIB_PREPARE_OPTIONS_H
@@ -12,11 +12,11 @@ enum prepare_kind { PREPARE_DOUBLE, PREPARE_I32, PREPARE_U32, PREPARE_U64 };
 
 /* The shortest side of a crop, in pixels, and the smallest part. */
 #define PREPARE_MIN_SIDE (1 / 1024.)
-/* Divisors are 0, or not so small that the quotient is no number. */
+/* A divisor is 0 (not given), or large enough that the quotient is finite. */
 #define PREPARE_MIN_DIVISOR 1e-9
 #define PREPARE_MOST 1e9
 
-/* X(field, name, kind, how many, lowest, highest value, whether 0 is possible besides) */
+/* X(field, name, kind, count of numbers, lowest value, highest value, whether 0 is allowed, too) */
 #define PREPARE_OPTIONS(X)								\
 	X(crop_x, "the x of crop", DOUBLE, 1, 0, PREPARE_MOST, 0)			\
 	X(crop_y, "the y of crop", DOUBLE, 1, 0, PREPARE_MOST, 0)			\

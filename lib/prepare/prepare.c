@@ -89,7 +89,10 @@ static int check_shape(const struct dlbuf_prepare *p, const DLTensor *t, int64_t
 	return 0;
 }
 
-/* Images, rows, columns and channels share no place: each step is beyond all smaller ones. */
+/*
+ * Images, rows, columns and channels must not overlap: each step must be beyond what all smaller
+ * steps reach.
+ */
 static int check_steps(int ndim, const int64_t shape[], const int64_t strides[])
 {
 	uint64_t used = 1;
@@ -151,7 +154,7 @@ static int find_image(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 		ret = check_aligned(p, t, "the tensor");
 	if (ret)
 		return ret;
-	/* One value has no next. */
+	/* A dimension of 1 has no step. */
 	for (int i = t->ndim - 1; i >= 0; compact *= (uint64_t)t->shape[i--])
 		strides[i] = t->shape[i] == 1 ? 0 : t->strides ? t->strides[i] : (int64_t)compact;
 	first = t->ndim - 3;
@@ -348,9 +351,9 @@ static int check_batch(struct dlbuf_prepare *p, const struct batch *b, const str
 }
 
 #ifdef CONFIG_PREPARE_DEVICE
-/* As many crops are one piece of work: a device that computes longer may be taken for hung. */
+/* Up to this many crops are one job: a device that computes longer may be taken for hung. */
 #define TOGETHER 64
-/* Bytes from the first to the last of them, which a device counts in 32 bits. */
+/* Largest distance in bytes of an image of a job from the first: a device counts in 32 bits. */
 #define APART (1 << 30)
 
 static bool is_far(const char *a, const char *b)
@@ -359,9 +362,9 @@ static bool is_far(const char *a, const char *b)
 }
 
 /*
- * The plan's own crop is a run of its program. Others have programs of their own, which are
- * loaded and run together. After a failure the runs before it have ended when the frame is
- * given back.
+ * Images of the plan's own crop run the loaded program. Other crops have programs of their own; up
+ * to TOGETHER of them are loaded and run at once. If a run fails, the earlier runs have ended
+ * before the frame is given back.
  */
 static int run_on_device(struct dlbuf_prepare *c, DLManagedTensorVersioned *const planes[],
 			 uint32_t n, const struct pixels *px, const struct batch *b)
@@ -558,8 +561,8 @@ static uint32_t show_rows(struct dlbuf_frame *f, uint32_t samples)
 }
 
 /*
- * A tensor of packed 4:2:2 has whole groups of pixels. Of a picture that ends within one, the
- * plan reads no more than its part.
+ * A tensor of packed 4:2:2 has whole groups of pixels. If the picture ends inside a group, the plan
+ * reads only the picture's pixels of it.
  */
 static void show_groups(struct dlbuf_frame *f, uint32_t hsub)
 {
@@ -585,7 +588,10 @@ static int run_frame(struct dlbuf_prepare *p, const struct dlbuf_frame *frame, s
 		ret = check_kind(p, &f);
 	if (ret)
 		return ret;
-	/* A failure must not call it. A shared lease has a user until the pixels were read. */
+	/*
+	 * If the call fails, release must not be called. A shared lease is held until the pixels
+	 * were read.
+	 */
 	if (!f.lease)
 		f.release = NULL;
 	import.view = p->source.view;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A plan: what to compute for each frame. plan.c makes it from the options, axis.c finds the
- * samples and weights of each output, colour.c the matrix; rows.c runs it on the CPU, bytes.c those
- * that make bytes of bytes, threads.c on several, device.c on a device.
+ * samples and weights of each output, colour.c the matrix. rows.c runs it on the CPU, bytes.c does so
+ * for plans from bytes to bytes, threads.c divides the rows between threads, device.c runs it on a
+ * device.
  */
 #ifndef DLBUF_LIB_PREPARE_H
 #define DLBUF_LIB_PREPARE_H
@@ -50,11 +51,11 @@ struct axis {
 /* Places of a component's samples in their plane. */
 struct component {
 	uint8_t plane;
-	uint8_t first, step;	/* values of a row: the first sample, and to the next */
+	uint8_t first, step;	/* in values of a row: the first sample, to the next */
 	uint8_t hsub, vsub;	/* pixels per sample */
 	uint8_t fine;		/* 0: axes of luma, 1: of chroma */
 	uint8_t depth, shift;	/* its bits of a word */
-	uint8_t count, at[8];	/* of a group: how many it has, and which words they are */
+	uint8_t count, at[8];	/* of a group: its samples, the indices of their words */
 };
 
 /* Storage of the values of all planes. */
@@ -71,17 +72,17 @@ struct source {
 	bool mosaic;
 	enum sample rows;		/* of the rows that rows.c makes or copies */
 	bool split;			/* rows.c makes a row of each component */
-	bool pairs;			/* or, of packed 4:2:2, of luma and of pairs of chroma */
+	bool pairs;			/* with split, of packed 4:2:2: a row of luma, one of U and V */
 	/*
 	 * Words of which rows.c makes evenly spaced values: bit fields, HSV, signed values. The
 	 * places of the components are among the values that are made.
 	 */
 	struct {
 		uint8_t words, bytes;	/* how many, and bytes of each; 0: as they are */
-		uint8_t values;		/* that are made of a group */
+		uint8_t values;		/* number of values that rows.c makes of a group */
 		bool swapped;		/* the first byte in memory is the highest */
 		bool negative;		/* two's complement: the middle of the range is 0 */
-		uint16_t turn;		/* of HSV: so many steps of the hue; 0: another format */
+		uint16_t turn;		/* HSV: steps of hue in a full turn; 0: not HSV */
 	} group;
 	/* Samples of MIPI CSI-2, in groups of so many; 0: another format. */
 	struct {
@@ -116,11 +117,15 @@ struct steps {
 /* From components to the tensor's values, before rounding. */
 struct values {
 	float matrix[3][4];
-	float low[3], high[3];	/* the values of 0 and 1, inside the type: none is beyond them */
+	/* The tensor's values for 0 and 1, cut to what its type holds: the limits of all results. */
+	float low[3], high[3];
 	bool reversed;		/* the channels are B, G, R */
 };
 
-/* How the bytes of 8 outputs are loaded: so many that follow each other, or so many of each. */
+/*
+ * How the bytes of 8 outputs are loaded: a window of 16, 32 or 64 bytes for all 8, or 2, 4 or 8
+ * bytes for each output.
+ */
 enum byte_load {
 	BYTES_16,
 	BYTES_32,
@@ -137,10 +142,10 @@ struct byte_group {
 	enum byte_load load;
 	bool taps;		/* two samples of a row for an output */
 	bool kept;		/* each row is scaled once, and kept for the outputs that need it */
-	uint8_t begin;		/* bytes from a pixel to the first component */
-	uint8_t moves[3];	/* from that to each */
-	int32_t *places;	/* of 8 outputs, or of each */
-	uint8_t *lookups;	/* of 8 outputs: 16 places of bytes, left then right */
+	uint8_t begin;		/* bytes from a pixel to its first component in memory */
+	uint8_t moves[3];	/* from there to each component */
+	int32_t *places;	/* byte offset of each window of 8 outputs, or of each output */
+	uint8_t *lookups;	/* for 8 outputs: indices of 8 left samples, then of 8 right ones */
 	int16_t *weights;	/* of the second of two samples, or [output][taps] */
 };
 
@@ -174,7 +179,7 @@ struct byte_samples {
 enum byte_kind {
 	BYTES_ANY,
 	BYTES_ONE,		/* one component */
-	BYTES_EACH,		/* a component a channel */
+	BYTES_EACH,		/* one component per channel */
 	BYTES_YUV,		/* Y is the same for all; no U in the first, no V in the last */
 	BYTES_BGR_OF_YUV,	/* no V in the first, no U in the last */
 };
@@ -184,13 +189,14 @@ struct byte_values {
 	int16_t matrix[3][3], offset[3], low[3], high[3];
 	enum byte_kind kind;
 	bool clamps;		/* low and high are inside 0 to 255 */
-	bool reversed;		/* components are taken last first */
+	bool reversed;		/* components are used in reverse order */
 	uint8_t flip;		/* 128: results are signed */
 };
 
 /*
- * A plan where each sample of chroma has two pixels, and the tensor has both, or with `halved`
- * their mean. Chroma is at the first output, or with `moved` a quarter of a sample beside it.
+ * A plan in which each chroma sample belongs to two pixels. The tensor has both pixels, or with
+ * `halved` their mean. A chroma sample is at the first output's position, or with `moved` a quarter
+ * of a sample beside it.
  */
 struct byte_pairs {
 	bool found;
@@ -208,14 +214,14 @@ struct prepare_threads;
 struct band {
 	char *rows[DLBUF_MAX_PLANES];		/* the last rows of each plane */
 	int64_t *held[DLBUF_MAX_PLANES];	/* and their numbers */
-	const float **window;			/* the rows of an output */
-	float *weights;				/* and theirs */
+	const float **window;			/* the rows that make an output row */
+	float *weights;				/* the weights of those rows */
 	float *columns;				/* PREPARE_ROWS rows of a source */
 	float *scaled[3];			/* the last rows of components, scaled along x */
 	float *in[3], *out[3];			/* a row */
 	void *converted, *fetched;
 	char *wide[3];				/* the last rows of a mosaic, as numbers */
-	int64_t *wide_held;			/* and which they are */
+	int64_t *wide_held;			/* the numbers of the rows in wide */
 	float *sampled[2][3];			/* the same, where outputs need two */
 	int64_t *sampled_held;			/* [2][3] */
 	/* Rows of the byte loops: one of each component, and the last two of those that are kept. */
@@ -231,7 +237,7 @@ struct dlbuf_prepare {
 	unsigned int busy;		/* atomic; fork_generation + 1: a thread uses the plan */
 	void *program;			/* of the device; NULL: the CPU runs the plan */
 	struct dlbuf_prepare_opts opts;
-	struct dlbuf_prepare *crops;	/* a copy, with the geometry of a crop after the other */
+	struct dlbuf_prepare *crops;	/* a copy, whose geometry is set for each crop in turn */
 	struct dlbuf_frame like;	/* its planes and fences are not used */
 	struct dlbuf_prepare_info info;
 	struct source source;
@@ -259,18 +265,19 @@ struct dlbuf_prepare {
 	size_t row;			/* floats from a row of scaled values to the next */
 	int32_t *places[3];			/* of each component: the first value of a window */
 	/*
-	 * Tables of values 0 to 3 of the places: which of the bytes from the first of 4 places on
-	 * each has, and zeros. They are in so many windows of 16 bytes; 0: there are no tables.
+	 * Tables for values 0 to 3 of each place: where the value lies among the bytes that follow
+	 * the first of 4 places; unused bytes become 0. windows: number of windows of 16 bytes that
+	 * contain the values; 0: no tables.
 	 */
 	uint8_t *shuffles[3];
 	uint32_t windows[3];
-	/* Bytes in fixed point; no groups: floats. */
+	/* Groups of the byte path; ngroups 0: all in floats. */
 	struct byte_group groups[3];
 	uint32_t ngroups;
-	bool in_floats;		/* the matrix, of rows of samples that are exact */
+	bool in_floats;		/* samples are exact in fixed point; only the matrix is in floats */
 	bool direct;
-	bool copied;			/* pixels are three bytes of words of 4, as they are */
-	uint8_t order[16];		/* of 4 pixels: which bytes of 4 words they are */
+	bool copied;			/* a pixel is three bytes of a word of 4, unchanged */
+	uint8_t order[16];		/* for 4 pixels: indices of their bytes in 4 words */
 	struct byte_pairs pairs;
 	/* Or group 0 has a filter of more than two samples. */
 	struct {
@@ -339,9 +346,9 @@ static inline void *prepare_part(struct arena *a, size_t bytes)
 int prepare_grow(void **memory, size_t *room, struct arena *arena);
 
 /*
- * The geometry of a plan, again for another crop: where the picture is, checked against the
- * options; then the tables and rows that prepare_rows() needs. The plan's copy has them:
- * prepare_crops() makes it at first.
+ * Geometry for another crop. prepare_crop() finds where the picture is and checks it,
+ * prepare_axes() makes the axes, prepare_tables() makes the tables and rows for prepare_rows(). All
+ * three change p->crops, which prepare_crops() makes at the first call.
  */
 int prepare_crops(struct dlbuf_prepare *p);
 int prepare_crop(struct dlbuf_prepare *p, const struct dlbuf_crop *crop);
@@ -393,12 +400,18 @@ struct tensor;
 int prepare_tensors(const struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[],
 		    uint32_t n, DLManagedTensorVersioned *out, struct tensor *list[]);
 
-/* Finds the run of an image, for planes that are at data; with `pack` its program: free() it. */
+/*
+ * Makes the run of one image; planes are at data. With `pack` it also makes the image's program:
+ * free() it.
+ */
 int prepare_job(struct dlbuf_prepare *p, bool pack, struct tensor *const list[], uint32_t n,
 		const void *const data[], const int64_t pitches[], const struct image *image,
 		struct program_job *job);
 
-/* Runs jobs for planes and out: one of the loaded program, or several with programs. */
+/*
+ * Runs jobs for planes and out: one job of the loaded program, or several jobs with programs of
+ * their own.
+ */
 int prepare_run(struct dlbuf_prepare *p, struct tensor *const list[], uint32_t n,
 		const struct program_job *jobs, uint32_t njobs, uint64_t deadline_ns);
 
@@ -426,8 +439,9 @@ struct prepare_kernels {
 	/*
 	 * A row of scale(), of the weighted sum of two rows of bytes or of words of 16 bits, or
 	 * with b NULL of one, where the axis has at most 2 taps. step is at most 3 for bytes. dst2,
-	 * if not NULL, is of the component one value behind; step is 2 then. shuffles cover so many
-	 * windows; with 0 they are not used. It reads up to 32 bytes behind a place.
+	 * if not NULL, gets the component that is one value behind; then step is 2. windows: how
+	 * many windows of 16 bytes the shuffles cover; 0: they are not used. It reads up to 32 bytes
+	 * behind a place.
 	 */
 	void (*bilinear)(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
 			 const uint8_t *shuffles, uint32_t windows, const void *a, const void *b,
@@ -485,7 +499,7 @@ struct byte_kernels {
 	void (*copied)(uint8_t *dst, const int32_t *places, const uint8_t *row, uint32_t n,
 		       const uint8_t order[16], uint8_t flip);
 	bool planar;	/* the next takes planar pairs, which the others can make as fast */
-	/* The same for pairs, or NULL: rows of luma and of chroma, with one sample more behind it. */
+	/* The same for pairs, or NULL: rows of luma and chroma, each with a sample more at its end. */
 	void (*pairs)(uint8_t *dst, const struct byte_pairs *pairs, const struct byte_source from[2],
 		      uint32_t n, const struct byte_values *v);
 	/* prepare_kernels.colours() of three rows of samples, to three channels; or NULL */
@@ -514,8 +528,8 @@ void prepare_bytes_band(const struct dlbuf_prepare *p, struct band *b, struct ar
 /* The tables' contents, when the rings are known. */
 void prepare_bytes_fill(struct dlbuf_prepare *p);
 /*
- * Output row y to the tensor: at its first value, `along` from one to the next, NHWC or planes.
- * Plans in floats: finds its samples.
+ * Computes output row y. dst is its first value; the next one is `along` later, the next channel
+ * `channel` later. For plans in floats it only finds the samples.
  */
 void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		       const void *const planes[], const int64_t pitches[], uint32_t y, uint8_t *dst,

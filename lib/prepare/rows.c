@@ -133,7 +133,7 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 	r->direct = narrow;
 	r->slots = p->wide.found ? p->wide.slots : narrow ? p->y[r->axis].taps : PREPARE_ROWS;
 	r->bytes = PART_BYTES(row_bytes(s, r->n));
-	/* Whole groups, of which the first and the last may be needed in part. */
+	/* Whole groups of PREPARE_ROWS rows; of the first and the last only a part may be needed. */
 	r->scaled = narrow ? 0 : (p->y[r->axis].taps + 2 * PREPARE_ROWS - 2) & ~(PREPARE_ROWS - 1u);
 }
 
@@ -193,13 +193,13 @@ static int32_t value_step(const struct dlbuf_prepare *p, const struct component 
 	return !p->split ? c->step : p->source.pairs && c->fine ? 2 : 1;
 }
 
-/* Each has a table for SHUFFLE, behind the component's places. */
+/* Each of these values has a table for SHUFFLE, behind the component's places. */
 #define VALUES_OF_A_PLACE 4
 
 /*
- * Finds which of the bytes behind the first of 4 places each has. Returns in how many windows of
- * 16 bytes they are; 0: in more than `most`, or there are more values than the tables of a
- * component, which are four.
+ * Finds where the values of each place lie in the bytes behind the first of its 4 places. Returns
+ * the number of windows of 16 bytes that contain them; 0: more than `most`, or more than
+ * VALUES_OF_A_PLACE values.
  */
 static uint32_t find_shuffles(const int32_t *places, uint32_t n, int32_t reach, int32_t value,
 			      int32_t most, uint8_t *to)
@@ -222,7 +222,7 @@ static uint32_t find_shuffles(const int32_t *places, uint32_t n, int32_t reach, 
 			memcpy(to + ((size_t)k * n + i) * 4, &word, 4);
 		}
 	}
-	/* There is no code for words in one of two windows. */
+	/* For words there is code for `most` windows only. */
 	return (uint32_t)(value > 1 ? most : (far + 15) / 16);
 }
 
@@ -431,7 +431,7 @@ static void halves(float *dst, const uint16_t *from, uint32_t n)
 		if (rest >= 0x7c00) {
 			bits = 0x7f800000 | (rest & 0x3ff) << 13;
 		} else {
-			/* The exponent's bias by a product, which makes subnormals right, too. */
+			/* A product corrects the exponent's bias; subnormals become right, too. */
 			bits = rest << 13;
 			memcpy(&f, &bits, 4);
 			f *= 0x1p112f;
@@ -442,7 +442,7 @@ static void halves(float *dst, const uint16_t *from, uint32_t n)
 	}
 }
 
-/* NaN counts as 0, and what a half cannot hold as its largest: times 0 it is no NaN. */
+/* NaN becomes 0, infinity the largest half: infinity times 0 would be NaN. */
 static void make_finite(float *row, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -511,12 +511,12 @@ static uint32_t row_shift(const struct source *s)
 }
 
 /*
- * How far a band is in a plane whose outputs need more than two rows. The rows that outputs need
- * are counted: so many are scaled along x.
+ * How far a band is in a plane whose outputs need more than two rows. Rows that outputs need are
+ * counted; `scaled` of them are scaled along x.
  */
 struct progress {
 	uint32_t scaled;
-	uint32_t y, first;	/* an output, and the count of its first row */
+	uint32_t y, first;	/* an output, and the count before its first row */
 };
 
 /* Goes on to output y. */
@@ -530,8 +530,7 @@ static void proceed(const struct axis *axis, uint32_t y, struct progress *at)
 }
 
 /*
- * Scales the next rows of a plane along x, PREPARE_ROWS of them: those that outputs need from that
- * of `at` on, which is at most `last`.
+ * Scales the next PREPARE_ROWS needed rows of a plane along x, for outputs at.y to `last`.
  */
 static void scale_rows(const struct dlbuf_prepare *p, const struct band *b, uint32_t plane,
 		       const void *data, int64_t pitch, uint32_t last, struct progress at)
@@ -545,7 +544,7 @@ static void scale_rows(const struct dlbuf_prepare *p, const struct band *b, uint
 	for (uint32_t j = 0; j < PREPARE_ROWS; j++) {
 		while (at.y < last && at.scaled + j >= at.first + axis->taps)
 			proceed(axis, at.y + 1, &at);
-		/* There may be less: the last one again. */
+		/* If fewer rows are left, the last one again. */
 		rows[j] = j ? rows[j - 1] : NULL;
 		if (at.scaled + j >= at.first + axis->taps)
 			continue;
@@ -659,7 +658,7 @@ static void direct_row(const struct dlbuf_prepare *p, const struct band *b, uint
 	}
 }
 
-/* The first of n rows that band b computes; the band behind the last one: n. */
+/* The first of n rows that band b computes; n for the band behind the last. */
 static uint32_t band_begin(const struct dlbuf_prepare *p, const struct band *b, uint32_t n)
 {
 	return (uint32_t)((uint64_t)n * (b - p->bands) / p->nbands);
@@ -689,8 +688,8 @@ static void store(const struct dlbuf_prepare *p, const struct band *b, char *dst
 }
 
 /*
- * Fills w x h places of the tensor from x, y with the colour of the bars: each band its part of
- * the rows.
+ * Fills w x h places of the tensor from x, y with the colour of the bars. Each band fills its part
+ * of the rows.
  */
 static void fill(const struct dlbuf_prepare *p, const struct band *b, const struct image *image,
 		 uint32_t x, uint32_t y, uint32_t w, uint32_t h)

@@ -14,14 +14,14 @@ struct prepare_threads {
 	pthread_cond_t work, done;
 	void (*fn)(const void *data, uint32_t i);
 	const void *data;
-	uint32_t next, n, left;		/* the next part, all, and those that are not complete */
+	uint32_t next, n, left;		/* the next part, all parts, and those not complete */
 	bool stop;
 	unsigned int generation;	/* of the process that has the threads */
 	uint32_t nthreads;
 	pthread_t threads[];
 };
 
-/* Under the lock, but for the part itself. */
+/* Is called under the lock; computes the part without the lock. */
 static void take(struct prepare_threads *t)
 {
 	uint32_t i = t->next++;
