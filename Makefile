@@ -266,7 +266,8 @@ $(O)/lib/stubs.o: $(O)/lib/stubs.c $(O)/.flags $(generated)
 LINK ?= static
 link-lib = $(if $(filter shared,$(LINK)),$(so),$(lib-a))
 
-soname := libdlbuf.so.$(MAJOR)
+# Before 1.0 each minor version is an interface of its own: docs/abi.md.
+soname := libdlbuf.so.$(if $(filter 0,$(MAJOR)),0.$(MINOR),$(MAJOR))
 so := $(O)/libdlbuf.so.$(VERSION)
 lib-a := $(O)/libdlbuf.a
 # The archive for tests: the same objects with visible internal names.

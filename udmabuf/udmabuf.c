@@ -25,7 +25,7 @@
 static int opts(struct dlbuf_udmabuf_opts *ours,
 		const struct dlbuf_udmabuf_opts *src)
 {
-	int ret = OPTS_GET(ours, src, "dlbuf_udmabuf_opts");
+	int ret = OPTS_GET_RESERVED(ours, src, "dlbuf_udmabuf_opts");
 
 	if (ret)
 		return ret;

@@ -8,7 +8,7 @@ module Dlbuf
 
 export check, array, layout, Tensor
 
-const lib = get(ENV, "DLBUF", "libdlbuf.so.0")
+const lib = get(ENV, "DLBUF", "libdlbuf.so.0.1")
 
 struct DLPackVersion
     major::UInt32
@@ -114,6 +114,7 @@ struct dlbuf_frame
     lease::Ptr{Cvoid}
     orientation::Cint
     reserved::UInt32
+    reserved2::Ptr{Cvoid}
 end
 
 const READ = UInt32(1)

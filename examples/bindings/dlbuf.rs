@@ -125,6 +125,7 @@ pub struct dlbuf_frame {
     pub lease: *mut c_void,
     pub orientation: c_int,
     pub reserved: u32,
+    pub reserved2: *mut c_void,
 }
 
 pub enum dlbuf_device {}

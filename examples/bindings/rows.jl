@@ -77,7 +77,7 @@ function lease(dev, fd)
     frame = dlbuf_frame(sizeof(dlbuf_frame), 16, 3, 0x20203852, DRM, 0, 1, 0,    # "R8  "
         (dlbuf_plane(fd, 0, 0, 16, 0), none, none, none), dlbuf_rect(0, 0, 0, 0),
         dlbuf_colour(0, 0, 0, 0, 0, 0, (0, 0)), 0, 0, 0, 0, 0, -1,
-        cglobal(:close), Ptr{Cvoid}(UInt(ends[2])), C_NULL, 0, 0)
+        cglobal(:close), Ptr{Cvoid}(UInt(ends[2])), C_NULL, 0, 0, C_NULL)
     out = fill(Ptr{DLManagedTensorVersioned}(0), 4)
     check(ccall((:dlbuf_import_frame, lib), Cint,
         (Ptr{Cvoid}, Ref{dlbuf_frame}, Ptr{Cvoid}, Ptr{Ptr{DLManagedTensorVersioned}}, Ref{UInt32}),

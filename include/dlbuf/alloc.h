@@ -25,6 +25,7 @@ struct dlbuf_alloc_report {
 	char party[64];
 	int status;		/* 0: this exporter was chosen; else the error */
 	char reason[512];	/* error text of status */
+	uint32_t reserved;	/* 0 */
 };
 typedef void (*dlbuf_alloc_fn)(const struct dlbuf_alloc_report *report,
 			       void *data);
@@ -123,6 +124,7 @@ struct dlbuf_exporter_info {
 	char node[64];		/* "/dev/udmabuf" */
 	int status;		/* 0, or the error if it cannot be used */
 	char reason[256];	/* error text of status */
+	uint32_t reserved;	/* 0 */
 };
 
 /*

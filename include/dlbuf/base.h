@@ -90,9 +90,8 @@
  * DLBUF_LEVELZERO_LIBRARY (libze_loader.so.1), DLBUF_OPENCL_LIBRARY (libOpenCL.so.1).
  * Setuid programs ignore all of these.
  *
- * Structs without a size (dlbuf_plane, dlbuf_rect, dlbuf_frame_layout,
- * dlbuf_udmabuf, dlbuf_format_plane) do not change while the
- * soname stays the same. An addition needs a new struct or function.
+ * Structs without a size do not change while the soname stays the same. An addition
+ * needs a new struct or function. A member `reserved` is 0. docs/abi.md has all rules.
  */
 #ifndef DLBUF_BASE_H
 #define DLBUF_BASE_H

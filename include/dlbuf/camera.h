@@ -43,6 +43,12 @@ struct dlbuf_camera;
 struct dlbuf_camera_opts {
 	size_t size;
 	/*
+	 * Allocator of the buffers. NULL: the driver allocates the buffers and exports
+	 * them (VIDIOC_EXPBUF). Otherwise an exporter as in dlbuf_alloc_opts allocates
+	 * them, and the driver imports them (V4L2_MEMORY_DMABUF).
+	 */
+	const char *exporter;
+	/*
 	 * A format code of V4L2, and the size in pixels. 0 keeps the node's
 	 * current value. The driver may change the size to one that it
 	 * supports.
@@ -51,17 +57,12 @@ struct dlbuf_camera_opts {
 	/* 1 to 32 (VIDEO_MAX_FRAME); 0 means 4. The driver may change the number. */
 	uint32_t buffers;
 	uint32_t flags;		/* DLBUF_CAMERA_... */
+	uint32_t reserved;	/* 0 */
 	/*
 	 * Frames per second; 0 keeps the rate. The driver sets the nearest rate
 	 * that it supports.
 	 */
 	double rate;
-	/*
-	 * Allocator of the buffers. NULL: the driver allocates the buffers and exports
-	 * them (VIDIOC_EXPBUF). Otherwise an exporter as in dlbuf_alloc_opts allocates
-	 * them, and the driver imports them (V4L2_MEMORY_DMABUF).
-	 */
-	const char *exporter;
 };
 
 /*

@@ -120,6 +120,7 @@ struct dlbuf_device_info {
 	 * alignment.
 	 */
 	uint32_t pitch_align, offset_align;
+	uint32_t reserved;		/* 0 */
 };
 
 /* Describes dev. -EINVAL: dev or info is NULL, or size is not set. */

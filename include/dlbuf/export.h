@@ -20,6 +20,7 @@ extern "C" {
 struct dlbuf_export_opts {
 	size_t size;
 	uint32_t flags;		/* DLBUF_EXPORT_... */
+	uint32_t reserved;	/* 0 */
 };
 
 /*

@@ -193,6 +193,7 @@ struct dlbuf_frame {
 	 */
 	enum dlbuf_orientation orientation;
 	uint32_t reserved;		/* 0 */
+	void *reserved2;		/* NULL */
 };
 
 /*

@@ -102,6 +102,7 @@ struct dlbuf_hexagon_buffer {
 	 */
 	uint64_t dsp_address;
 	uint32_t mapped;	/* 1: mapped; 0: only registered, not for dspqueue */
+	uint32_t reserved;	/* 0 */
 };
 
 /*

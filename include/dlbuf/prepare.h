@@ -280,6 +280,7 @@ struct dlbuf_prepare_run_opts {
 	/* CLOCK_MONOTONIC nanoseconds, 0: none. How long the call waits for earlier work. */
 	uint64_t deadline_ns;
 	uint32_t ncrops;
+	uint32_t reserved;	/* 0 */
 };
 
 /*

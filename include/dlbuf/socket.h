@@ -90,6 +90,12 @@ extern "C" {
 struct dlbuf_socket_opts {
 	size_t size;
 	/*
+	 * Options for the imports of dlbuf_recv(), borrowed. view and flags are
+	 * used for frames; tensors keep the sender's layout. access 0 means the
+	 * access that both the sender's tensor and the fd allow.
+	 */
+	const struct dlbuf_import_opts *import;
+	/*
 	 * CLOCK_MONOTONIC nanoseconds. A call that must wait longer fails with
 	 * -ETIME, also on a non-blocking socket. 0 means no deadline; a time in
 	 * the past means: try without waiting. The library ignores the socket's
@@ -97,13 +103,7 @@ struct dlbuf_socket_opts {
 	 */
 	uint64_t deadline_ns;
 	uint32_t flags;		/* DLBUF_SOCKET_... */
-	uint32_t reserved;
-	/*
-	 * Options for the imports of dlbuf_recv(), borrowed. view and flags are
-	 * used for frames; tensors keep the sender's layout. access 0 means the
-	 * access that both the sender's tensor and the fd allow.
-	 */
-	const struct dlbuf_import_opts *import;
+	uint32_t reserved;	/* 0 */
 };
 
 /* As if the socket were non-blocking. A deadline_ns that is not 0 has priority. */

@@ -22,6 +22,7 @@ struct dlbuf_udmabuf_opts {
 	size_t size;
 	const char *name;	/* name of memfd and dma-buf, 31 bytes; NULL: "dlbuf" */
 	uint32_t flags;		/* DLBUF_UDMABUF_* */
+	uint32_t reserved;	/* 0 */
 };
 
 /*

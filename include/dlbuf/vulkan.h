@@ -147,11 +147,12 @@ DLBUF_API int dlbuf_vulkan_get_device(struct dlbuf_device *dev,
 /* An image of a tensor. */
 struct dlbuf_vulkan_image {
 	size_t size;			/* of this struct, set by the caller */
+	VkDevice device;
 	VkImage image;
 	VkDeviceMemory memory;		/* bound to image */
-	VkDevice device;
 	VkFormat format;		/* UNORM, SFLOAT for float16 */
 	uint32_t width, height;
+	uint32_t reserved;		/* 0 */
 };
 
 /*

@@ -278,7 +278,7 @@ int dlbuf_camera_open(const char *node, const struct dlbuf_camera_opts *opts,
 	NOT_CANCELLED;
 	struct dlbuf_camera *cam;
 	struct dlbuf_camera_opts o;
-	int ret = OPTS_GET(&o, opts, "dlbuf_camera_opts");
+	int ret = OPTS_GET_RESERVED(&o, opts, "dlbuf_camera_opts");
 
 	if (!ret)
 		ret = out ? check_opts(node, &o) : fail(-EINVAL, "cam is NULL");

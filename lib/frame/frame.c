@@ -40,8 +40,9 @@ int frame_find_format(const struct dlbuf_frame *f, const struct format **out,
 	if ((uint32_t)f->orientation > DLBUF_ORIENTATION_TRANSVERSE)
 		return fail(-EINVAL, "the frame's orientation is %d: 0 to 7 are possible",
 			    f->orientation);
-	if (f->reserved)
-		return fail(-EINVAL, "the frame's reserved is 0x%x: it must be 0", f->reserved);
+	if (f->reserved || f->reserved2)
+		return fail(-EINVAL, "the frame's reserved are 0x%x and %p: they must be 0",
+			    f->reserved, f->reserved2);
 	*out = format_find(f->code, f->modifier, f->code_space, &alias);
 	if (!*out && f->code & 1u << 31)
 		return fail(-EOPNOTSUPP, "dlbuf does not know the big-endian "
@@ -811,7 +812,8 @@ static bool is_known(const struct known_frame *k, const struct dlbuf_frame *f, u
 		    known->height == f->height && known->code == f->code &&
 		    known->code_space == f->code_space && known->modifier == f->modifier &&
 		    known->nplanes == f->nplanes && known->orientation == f->orientation &&
-		    known->reserved == f->reserved && known->crop.x == f->crop.x &&
+		    known->reserved == f->reserved && known->reserved2 == f->reserved2 &&
+		    known->crop.x == f->crop.x &&
 		    known->crop.y == f->crop.y && known->crop.width == f->crop.width &&
 		    known->crop.height == f->crop.height;
 

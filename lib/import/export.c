@@ -22,7 +22,7 @@ int dlbuf_export(struct dlbuf_device *dev, const DLTensor *tensor,
 		return fail(-EINVAL, "%s is NULL", tensor ? "out" : "tensor");
 	ret = device_check(dev);
 	if (!ret)
-		ret = OPTS_GET(&o, opts, "dlbuf_export_opts");
+		ret = OPTS_GET_RESERVED(&o, opts, "dlbuf_export_opts");
 	if (ret)
 		return ret;
 	if (o.flags & ~DLBUF_EXPORT_PCIE)

@@ -474,7 +474,7 @@ static void unclaim(struct dlbuf_prepare *p)
 static int get_batch(struct batch *b, const struct dlbuf_prepare_run_opts *opts,
 		     DLManagedTensorVersioned *out)
 {
-	int ret = OPTS_GET(&b->opts, opts, "dlbuf_prepare_run_opts");
+	int ret = OPTS_GET_RESERVED(&b->opts, opts, "dlbuf_prepare_run_opts");
 	const struct dlbuf_prepare_info *infos;
 
 	if (ret)
@@ -521,6 +521,7 @@ static bool same_kind(const struct dlbuf_frame *f, const struct dlbuf_frame *lik
 	return f->width == like->width && f->height == like->height && f->code == like->code &&
 		f->code_space == like->code_space && f->modifier == like->modifier &&
 		f->orientation == like->orientation && f->reserved == like->reserved &&
+		f->reserved2 == like->reserved2 &&
 		!memcmp(&f->crop, &like->crop, sizeof(f->crop)) &&
 		!memcmp(&f->colour, &like->colour, sizeof(f->colour));
 }
@@ -540,7 +541,8 @@ static int check_kind(const struct dlbuf_prepare *p, const struct dlbuf_frame *f
 		what = "format";
 	else if (f->modifier != like->modifier)
 		what = "modifier";
-	else if (f->orientation != like->orientation || f->reserved != like->reserved)
+	else if (f->orientation != like->orientation || f->reserved != like->reserved ||
+		 f->reserved2 != like->reserved2)
 		what = "orientation";
 	else
 		what = memcmp(&f->crop, &like->crop, sizeof(f->crop)) ? "crop" : "colour";

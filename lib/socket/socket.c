@@ -87,7 +87,7 @@ static int call_begin(struct call *c, int sock,
 static int opts_check(const struct dlbuf_socket_opts *opts,
 		      struct dlbuf_socket_opts *o)
 {
-	int ret = OPTS_GET(o, opts, "dlbuf_socket_opts");
+	int ret = OPTS_GET_RESERVED(o, opts, "dlbuf_socket_opts");
 
 	if (ret)
 		return ret;

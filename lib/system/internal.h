@@ -86,6 +86,13 @@ void log_at(enum dlbuf_log_level level, const char *fmt, ...)
 int opts_get(void *ours, size_t ours_size, const void *src, const char *type);
 #define OPTS_GET(ours, src, type) opts_get(ours, sizeof(*(ours)), src, type)
 
+/* The same for options that end with `reserved`, which a later version may give a meaning. */
+#define OPTS_GET_RESERVED(ours, src, type) __extension__ ({				\
+	int got = OPTS_GET(ours, src, type);						\
+	got ? got : (ours)->reserved ?							\
+		fail(-EINVAL, "reserved of struct " type " is %u: it must be 0",	\
+		     (ours)->reserved) : 0; })
+
 /*
  * Copies our struct into a caller's, as much as fits its size, which stays as it is.
  * Fields that this library does not know become zero. The copy fails only if

@@ -570,7 +570,7 @@ $(call step,lab@broker+python): build@gcc | python@host interop@build
 # The extension that is linked with the installed library.
 $(call step,python@lab+system): | python@host
 	$(ktap) --has $(dir)/python/system/site/dlbuf -- $(lab) $(media) -- \
-		env PYTHONPATH=$(dir)/python/system/site $(pycache) python3 python/tests/lab/lab_system.py $(dir)/python/system/prefix/lib/libdlbuf.so.0
+		env PYTHONPATH=$(dir)/python/system/site $(pycache) python3 python/tests/lab/lab_system.py $(dir)/python/system/prefix/lib/libdlbuf.so.0.1
 $(call step,python@lab+torch): | python@host
 	$(ktap) --has $(dir)/python/site/dlbuf -- sh -c 'python/tests/torch-tests $(dir)/python/peers; \
 		exec $(lab) --with torch -- $(python) PYTHONPYCACHEPREFIX= PYTHONDONTWRITEBYTECODE=1 \

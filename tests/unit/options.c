@@ -123,6 +123,7 @@ struct taker {
 	size_t size;
 	int (*call)(void *opts);
 	int otherwise;	/* the result of call() for good options */
+	size_t reserved;	/* the offset of such a member; 0: there is none */
 };
 
 #ifdef CONFIG_BACKEND_CPU
@@ -199,6 +200,37 @@ static int udmabuf(void *opts)
 	return ret;
 }
 
+static int send_nothing(void *opts)
+{
+	DLManagedTensorVersioned *none = NULL;
+
+	return dlbuf_send(-1, &none, 1, opts);
+}
+
+static int camera(void *opts)
+{
+	struct dlbuf_camera *cam = NULL;
+	int ret = dlbuf_camera_open(NULL, opts, &cam);
+
+	CHECK(!cam);
+	return ret;
+}
+
+static int export(void *opts)
+{
+	DLTensor none = { .ndim = 0 };
+	DLBUF_INFO(dlbuf_exported, out);
+
+	return dlbuf_export(cpu, &none, opts, &out);
+}
+
+#ifdef CONFIG_PART_PREPARE
+static int prepare(void *opts)
+{
+	return dlbuf_prepare_tensors(NULL, NULL, 0, opts, NULL);
+}
+#endif
+
 /* -ENOSYS if it is not built: no argument is checked then. */
 #ifdef CONFIG_EXPORTER_UDMABUF
 #define UDMABUF(err) err
@@ -207,15 +239,29 @@ static int udmabuf(void *opts)
 #endif
 
 static const struct taker takers[] = {
-	{ "dlbuf_device_open", sizeof(struct dlbuf_device_opts), open_device, 0 },
-	{ "dlbuf_import", sizeof(struct dlbuf_import_opts), import, -EBADF },
+	{ "dlbuf_device_open", sizeof(struct dlbuf_device_opts), open_device, 0, 0 },
+	{ "dlbuf_import", sizeof(struct dlbuf_import_opts), import, -EBADF, 0 },
 	{ "dlbuf_import_frame", sizeof(struct dlbuf_import_opts), import_frame,
-	  -EBADF },
-	{ "the frame", sizeof(struct dlbuf_frame), frame, -EINVAL },
-	{ "dlbuf_alloc", sizeof(struct dlbuf_alloc_opts), alloc_tensor, -EINVAL },
-	{ "dlbuf_alloc_fd", sizeof(struct dlbuf_alloc_opts), alloc_fd, -EINVAL },
+	  -EBADF, 0 },
+	{ "the frame", sizeof(struct dlbuf_frame), frame, -EINVAL, 0 },
+	{ "dlbuf_alloc", sizeof(struct dlbuf_alloc_opts), alloc_tensor, -EINVAL, 0 },
+	{ "dlbuf_alloc_fd", sizeof(struct dlbuf_alloc_opts), alloc_fd, -EINVAL, 0 },
 	{ "dlbuf_udmabuf_create", sizeof(struct dlbuf_udmabuf_opts), udmabuf,
-	  UDMABUF(-EINVAL) },
+	  UDMABUF(-EINVAL), offsetof(struct dlbuf_udmabuf_opts, reserved) },
+	{ "dlbuf_export", sizeof(struct dlbuf_export_opts), export, -EINVAL,
+	  offsetof(struct dlbuf_export_opts, reserved) },
+#ifdef CONFIG_PART_SOCKET
+	{ "dlbuf_send", sizeof(struct dlbuf_socket_opts), send_nothing, -EINVAL,
+	  offsetof(struct dlbuf_socket_opts, reserved) },
+#endif
+#ifdef CONFIG_PART_CAMERA
+	{ "dlbuf_camera_open", sizeof(struct dlbuf_camera_opts), camera, -EINVAL,
+	  offsetof(struct dlbuf_camera_opts, reserved) },
+#endif
+#ifdef CONFIG_PART_PREPARE
+	{ "dlbuf_prepare_tensors", sizeof(struct dlbuf_prepare_run_opts), prepare, -EINVAL,
+	  offsetof(struct dlbuf_prepare_run_opts, reserved) },
+#endif
 };
 
 TEST(every_function_looks_at_the_size)
@@ -245,6 +291,14 @@ TEST(every_function_looks_at_the_size)
 		opts[t->size + 63] = 1;
 		CHECK_ERR(t->call(opts), -EINVAL);
 		CHECK_SAYS("an option that dlbuf");
+		size = t->size;
+		memset(opts, 0, sizeof(opts));
+		memcpy(opts, &size, sizeof(size));
+		if (t->reserved) {
+			opts[t->reserved + 3] = 1;
+			CHECK_ERR(t->call(opts), -EINVAL);
+			CHECK_SAYS("it must be 0");
+		}
 		if (ktap.result->failures != before)
 			ktap_note(__FILE__, __LINE__, "that was %s", t->name);
 	}

@@ -270,7 +270,7 @@ static int send_pass(struct vpi_device *dev, struct tensor *t, struct vpi_head *
 {
 	struct envelope envelope = { .data = head, .bytes = sizeof(*head), .fd = -1 };
 	struct dlbuf_socket_opts o;
-	int ret = OPTS_GET(&o, opts, "dlbuf_socket_opts");
+	int ret = OPTS_GET_RESERVED(&o, opts, "dlbuf_socket_opts");
 
 	if (!ret)
 		ret = find_simulator(dev, &o);

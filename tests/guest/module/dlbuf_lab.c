@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * dlbuf_lab: an exporter of dma-bufs and fences that fail on request. It is
  * for the tests of dlbuf in their virtual machine and nowhere else; the header

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * /dev/dlbuf-lab: dma-bufs and fences that fail when a test asks for it. Only the
  * lab has it (tests/guest/lab --module). tests/harness/lab_module.h has the calls.
