@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A plan: what to compute for each frame. plan.c makes it from the options, axis.c finds the
- * samples and weights of each output, colour.c the matrix. rows.c runs it on the CPU, bytes.c does so
- * for plans from bytes to bytes, threads.c divides the rows between threads, device.c runs it on a
- * device.
+ * samples and weights of each output, colour.c the matrix. rows.c runs it on the CPU, bytes.c does
+ * so for plans from bytes to bytes, threads.c divides the rows between threads, device.c runs it on
+ * a device.
  */
 #ifndef DLBUF_LIB_PREPARE_H
 #define DLBUF_LIB_PREPARE_H
@@ -72,7 +72,7 @@ struct source {
 	bool mosaic;
 	enum sample rows;		/* of the rows that rows.c makes or copies */
 	bool split;			/* rows.c makes a row of each component */
-	bool pairs;			/* with split, of packed 4:2:2: a row of luma, one of U and V */
+	bool pairs;			/* or, of packed 4:2:2, a row of luma and a row of U and V */
 	/*
 	 * Words of which rows.c makes evenly spaced values: bit fields, HSV, signed values. The
 	 * places of the components are among the values that are made.
@@ -117,7 +117,7 @@ struct steps {
 /* From components to the tensor's values, before rounding. */
 struct values {
 	float matrix[3][4];
-	/* The tensor's values for 0 and 1, cut to what its type holds: the limits of all results. */
+	/* The tensor's values for 0 and 1, cut to what its type holds: limits of all results. */
 	float low[3], high[3];
 	bool reversed;		/* the channels are B, G, R */
 };
@@ -440,8 +440,8 @@ struct prepare_kernels {
 	 * A row of scale(), of the weighted sum of two rows of bytes or of words of 16 bits, or
 	 * with b NULL of one, where the axis has at most 2 taps. step is at most 3 for bytes. dst2,
 	 * if not NULL, gets the component that is one value behind; then step is 2. windows: how
-	 * many windows of 16 bytes the shuffles cover; 0: they are not used. It reads up to 32 bytes
-	 * behind a place.
+	 * many windows of 16 bytes the shuffles cover; 0: they are not used. It reads up to 32
+	 * bytes behind a place.
 	 */
 	void (*bilinear)(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
 			 const uint8_t *shuffles, uint32_t windows, const void *a, const void *b,
@@ -499,7 +499,7 @@ struct byte_kernels {
 	void (*copied)(uint8_t *dst, const int32_t *places, const uint8_t *row, uint32_t n,
 		       const uint8_t order[16], uint8_t flip);
 	bool planar;	/* the next takes planar pairs, which the others can make as fast */
-	/* The same for pairs, or NULL: rows of luma and chroma, each with a sample more at its end. */
+	/* The same for pairs, or NULL: rows of luma and chroma, with one more sample at the end. */
 	void (*pairs)(uint8_t *dst, const struct byte_pairs *pairs, const struct byte_source from[2],
 		      uint32_t n, const struct byte_values *v);
 	/* prepare_kernels.colours() of three rows of samples, to three channels; or NULL */

@@ -133,7 +133,7 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 	r->direct = narrow;
 	r->slots = p->wide.found ? p->wide.slots : narrow ? p->y[r->axis].taps : PREPARE_ROWS;
 	r->bytes = PART_BYTES(row_bytes(s, r->n));
-	/* Whole groups of PREPARE_ROWS rows; of the first and the last only a part may be needed. */
+	/* Whole groups of PREPARE_ROWS; of the first and last only a part may be needed. */
 	r->scaled = narrow ? 0 : (p->y[r->axis].taps + 2 * PREPARE_ROWS - 2) & ~(PREPARE_ROWS - 1u);
 }
 
