@@ -40,9 +40,10 @@ int frame_find_format(const struct dlbuf_frame *f, const struct format **out,
 	if ((uint32_t)f->orientation > DLBUF_ORIENTATION_TRANSVERSE)
 		return fail(-EINVAL, "the frame's orientation is %d: 0 to 7 are possible",
 			    f->orientation);
-	if (f->reserved || f->reserved2)
-		return fail(-EINVAL, "the frame's reserved are 0x%x and %p: they must be 0",
-			    f->reserved, f->reserved2);
+	if (f->reserved)
+		return fail(-EINVAL, "the frame's reserved is 0x%x: it must be 0", f->reserved);
+	if (f->reserved2)
+		return fail(-EINVAL, "the frame's reserved2 is not NULL");
 	*out = format_find(f->code, f->modifier, f->code_space, &alias);
 	if (!*out && f->code & 1u << 31)
 		return fail(-EOPNOTSUPP, "dlbuf does not know the big-endian "

@@ -22,7 +22,7 @@ struct prepare_threads {
 };
 
 /* Is called under the lock; computes the part without the lock. */
-static void take(struct prepare_threads *t)
+static void compute_part(struct prepare_threads *t)
 {
 	uint32_t i = t->next++;
 
@@ -33,14 +33,14 @@ static void take(struct prepare_threads *t)
 		pthread_cond_signal(&t->done);
 }
 
-static void *run(void *arg)
+static void *run_thread(void *arg)
 {
 	struct prepare_threads *t = arg;
 
 	pthread_mutex_lock(&t->lock);
 	while (!t->stop) {
 		if (t->next < t->n)
-			take(t);
+			compute_part(t);
 		else
 			pthread_cond_wait(&t->work, &t->lock);
 	}
@@ -61,7 +61,7 @@ int prepare_threads_start(uint32_t n, struct prepare_threads **out)
 	sys_cond_init(&t->done);
 	t->generation = fork_generation;
 	for (; t->nthreads < n && !ret; t->nthreads += !ret) {
-		ret = sys_thread(&t->threads[t->nthreads], run, t);
+		ret = sys_thread(&t->threads[t->nthreads], run_thread, t);
 		if (!ret)
 			pthread_setname_np(t->threads[t->nthreads], "dlbuf-prepare");
 	}
@@ -108,7 +108,7 @@ void prepare_divide(struct prepare_threads *t, uint32_t n,
 	pthread_cond_broadcast(&t->work);
 	/* A thread that is not awake yet delays nothing. */
 	while (t->next < n)
-		take(t);
+		compute_part(t);
 	while (t->left)
 		pthread_cond_wait(&t->done, &t->lock);
 	pthread_mutex_unlock(&t->lock);

@@ -225,11 +225,11 @@ TEST(orientations_change_no_tensor)
 	f.orientation = 0;
 	f.reserved = 1;
 	CHECK_ERR(layouts(&f), -EINVAL);
-	CHECK_SAYS("reserved are 0x1 and");
+	CHECK_SAYS("reserved is 0x1: it must be 0");
 	f.reserved = 0;
 	f.reserved2 = &f;
 	CHECK_ERR(layouts(&f), -EINVAL);
-	CHECK_SAYS("they must be 0");
+	CHECK_SAYS("reserved2 is not NULL");
 }
 
 TEST(unknown_codes)
