@@ -445,7 +445,7 @@ static void check_frame(struct input *in, struct choice *c, struct dlbuf_prepare
 {
 	size_t bytes = (size_t)plan->info.width * plan->info.height * plan->info.channels *
 		       (c->o.dtype.bits / 8);
-	struct dlbuf_prepare_info info = { .size = sizeof(info) };
+	struct dlbuf_prepare_info info = { .size = sizeof(info) }, want = info;
 	unsigned int fired = __atomic_load_n(&memory.fired, __ATOMIC_SEQ_CST);
 	struct dlbuf_frame f = c->frame;
 	const struct layout *l = c->r.l;
@@ -479,7 +479,8 @@ static void check_frame(struct input *in, struct choice *c, struct dlbuf_prepare
 	if (!ret) {
 		target_take(t, index, again);
 		CHECK(!memcmp(again, image, bytes));
-		CHECK(!info.width || same_info(&info, &plan->info));
+		CHECK(!dlbuf_prepare_get_info(plan, &want));
+		CHECK(!info.width || same_info(&info, &want));
 	}
 	CHECK(untouched(t));
 	free(again);
