@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One table of the numbers in struct dlbuf_prepare_opts: plan.c checks them by it, Python fills
- * them in by it. Error texts name an option as the table does. The names suit every caller: GStreamer's
- * properties only have '-' in place of '_'.
+ * them in by it. Error texts name an option as the table does. The names suit every caller:
+ * GStreamer's properties only have '-' in place of '_'.
  */
 #ifndef DLBUF_LIB_PREPARE_OPTIONS_H
 #define DLBUF_LIB_PREPARE_OPTIONS_H
