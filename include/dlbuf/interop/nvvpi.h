@@ -513,7 +513,7 @@ static inline int dlbuf_nvvpi_lock(const struct dlbuf_nvvpi *vpi,
 /*
  * Ends a lock by vpiImageUnlock(). May block, as dlbuf_nvvpi_lock().
  * -EINVAL  the image is not locked
- * -EIO     VPI failed
+ * -EBUSY, -EOPNOTSUPP, -EIO  VPI failed, with its reason
  */
 static inline int dlbuf_nvvpi_unlock(const struct dlbuf_nvvpi *vpi,
 				     struct dlbuf_nvvpi_image *img)
