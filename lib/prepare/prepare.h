@@ -227,7 +227,7 @@ struct band {
 	/* Rows of the byte loops: one of each component, and the last two of those that are kept. */
 	int16_t *sums[3], *kept[3][2];
 	int64_t *numbers;			/* of the kept rows: [component][2] */
-	/* The wide filters of bytes use the source's rows, their turned sums, and a batch of rows. */
+	/* Wide filters of bytes use the source's rows, their turned sums, and a batch of rows. */
 	const uint8_t **table;
 	int16_t *turned, *batch[3];
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * Any options, frame and tensor: a plan has the sizes of docs/prepare.md, or is refused where the
- * header says so. The tensor has the values of the reference in tests/unit/prepare_reference.h, and no byte
- * beside them changes. Crops equal the results of plans of their own. Frames of dma-bufs, which
- * memfds replace, give the same values as tensors of their planes.
+ * header says so. The tensor has the values of tests/unit/prepare_reference.h, and no byte beside
+ * them changes. Crops equal the results of plans of their own. Frames of dma-bufs, which memfds
+ * replace, give the same values as tensors of their planes.
  *
  *	build/.../tests/fuzz/prepare -max_total_time=60 tests/fuzz/corpus/prepare
  */
