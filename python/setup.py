@@ -7,6 +7,7 @@ are one folder up; an sdist has a copy of them in libdlbuf/.
 
 import ast
 import glob
+import gzip
 import json
 import os
 import re
@@ -15,8 +16,11 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tempfile
+import time
 
+import setuptools
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.sdist import sdist
@@ -27,12 +31,21 @@ COPY = "libdlbuf"
 ROOT = COPY if os.path.isdir(COPY) else ".."
 
 # The buffer protocol is in the stable ABI since 3.11. An interpreter without a
-# GIL has another layout of objects and no stable ABI of ours: a build for each.
+# GIL has another layout of objects and no stable ABI of ours. Python 3.10 and each
+# such interpreter need a build of their own.
 LIMITED_API = "0x030b0000"
-STABLE_ABI = not sysconfig.get_config_var("Py_GIL_DISABLED")
+STABLE_ABI = sys.version_info >= (3, 11) and \
+    not sysconfig.get_config_var("Py_GIL_DISABLED")
 
 # DLBUF_SYSTEM=1: link the libdlbuf.so that pkg-config finds, instead of a copy.
 SYSTEM = os.environ.get("DLBUF_SYSTEM", "0") not in ("", "0")
+
+# DLBUF_STRICT=1: each backend and each kernel is built, or the build fails.
+STRICT = os.environ.get("DLBUF_STRICT", "0") not in ("", "0")
+
+# SPDX's form of a licence is in setuptools since 77; Debian 12 has 66.
+LICENSE = "license_expression" if int(setuptools.__version__.split(".")[0]) >= 77 \
+    else "license"
 
 
 def version():
@@ -41,6 +54,24 @@ def version():
     return ".".join(
         re.search(rf"define DLBUF_VERSION_{part} (\d+)", text)[1]
         for part in ("MAJOR", "MINOR", "PATCH"))
+
+
+def absent(reason):
+    """A part is not built."""
+    if STRICT:
+        sys.exit(f"DLBUF_STRICT: {reason}")
+    print(f"dlbuf: {reason}", file=sys.stderr)
+
+
+def readme():
+    """README.md for an index of packages, where relative links lead nowhere: the name
+    of the file in the tree replaces the link."""
+    def name(link):
+        path = os.path.normpath(os.path.join("python", link[1].partition("#")[0]))
+        return f"`{path}`"
+
+    with open("README.md", encoding="utf-8") as f:
+        return re.sub(r"\[[^]]+\]\((?!https?:|#)([^)\s]+)\)", name, f.read())
 
 
 def copy_library(folder):
@@ -172,8 +203,7 @@ class BuildExt(build_ext):
                             "prepare.comp"], cwd=folder, check=True,
                            stdout=subprocess.DEVNULL)
         except (OSError, subprocess.CalledProcessError):
-            print("dlbuf: there is no glslangValidator: Vulkan prepares no frames",
-                  file=sys.stderr)
+            absent("there is no glslangValidator: Vulkan prepares no frames")
             os.remove(os.path.join(folder, "prepare.c"))
 
     def kernels(self, copy):
@@ -187,8 +217,7 @@ class BuildExt(build_ext):
                     subprocess.run(["sh", os.path.join(folder, script)], stdout=f,
                                    check=True, stderr=subprocess.DEVNULL)
             except subprocess.CalledProcessError:
-                print(f"dlbuf: there is no {what}: {name} prepares no frames",
-                      file=sys.stderr)
+                absent(f"there is no {what}: {name} prepares no frames")
                 os.remove(os.path.join(folder, "prepare.c"))
 
     def use_copy(self, ext):
@@ -225,8 +254,7 @@ class BuildExt(build_ext):
                 if os.path.exists(os.path.join(os.path.dirname(header), "prepare.c")):
                     files["autoconf.h"] += f"#define CONFIG_PREPARE_{symbol} 1\n"
             else:
-                print(f"dlbuf: there are no headers of {name}: built without",
-                      file=sys.stderr)
+                absent(f"there are no headers of {name}: built without")
             files[f"{kind.lower()}s.h"] += (
                 f"{kind}({name})\n" if on else f"{kind}_OFF({name})\n")
             sources = sorted(glob.glob(
@@ -256,11 +284,27 @@ class BuildExt(build_ext):
 
 
 class Sdist(sdist):
-    """With a copy of the library's sources."""
+    """With a copy of the library's sources. The same bytes in every folder."""
 
     def make_release_tree(self, base_dir, files):
         super().make_release_tree(base_dir, files)
         copy_library(os.path.join(base_dir, COPY))
+
+    def make_archive(self, base_name, format, root_dir=None, base_dir=None, **_):
+        """setuptools' own archives have the files' times, modes and owners."""
+        epoch = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
+
+        def plain(info):
+            info.mode = 0o755 if info.isdir() or info.mode & 0o100 else 0o644
+            info.mtime, info.uid, info.gid, info.uname, info.gname = epoch, 0, 0, "", ""
+            return info
+
+        name = f"{base_name}.tar.gz"
+        with open(name, "wb") as f, \
+                gzip.GzipFile("", "wb", fileobj=f, mtime=epoch) as z, \
+                tarfile.open(fileobj=z, mode="w") as tar:
+            tar.add(base_dir, filter=plain)
+        return name
 
 
 extension = Extension(
@@ -282,7 +326,11 @@ extension = Extension(
 
 setup(
     version=version(),
+    long_description=readme(),
+    long_description_content_type="text/markdown",
+    license_files=["LICENSE"],
     ext_modules=[extension],
     cmdclass={"build_ext": BuildExt, "sdist": Sdist},
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if STABLE_ABI else {},
+    **{LICENSE: "MIT"},
 )
