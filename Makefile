@@ -22,6 +22,11 @@ MAJOR := $(call version_of,MAJOR)
 MINOR := $(call version_of,MINOR)
 PATCH := $(call version_of,PATCH)
 VERSION := $(MAJOR).$(MINOR).$(PATCH)
+# In the tarball of a release this file has the time of its commit; in a repository it has none.
+commit-time := $(shell sed -n '/^[0-9]*$$/p' packaging/commit-time)
+ifneq ($(commit-time),)
+export SOURCE_DATE_EPOCH ?= $(commit-time)
+endif
 
 prefix ?= /usr/local
 bindir ?= $(prefix)/bin
@@ -48,7 +53,7 @@ CXX := $(CROSS_COMPILE)g++
 endif
 # CC=aarch64-linux-gnu-gcc alone names the other tools of that machine, too.
 ifeq ($(CROSS_COMPILE),)
-cc-prefix := $(strip $(foreach c,gcc clang,$(patsubst %-$(c),%-,$(filter %-$(c),$(lastword $(CC))))))
+cc-prefix := $(firstword $(foreach c,gcc clang,$(patsubst %-$(c),%-,$(filter %-$(c),$(CC)))))
 CROSS_COMPILE := $(if $(cc-prefix),$(if $(shell command -v $(cc-prefix)objcopy),$(cc-prefix)))
 endif
 ifeq ($(origin LD),default)
@@ -75,7 +80,7 @@ endif
 # that need no configuration
 
 no-config := help clean deps run check check-quick check-changed check-drivers check-newest mutate lab lab-shell menuconfig defconfig \
-	setconfig savedefconfig uninstall bench check-gpu example-vpi
+	setconfig savedefconfig uninstall bench check-gpu example-vpi dist release-check docs-site
 ifneq ($(filter-out $(no-config),$(or $(MAKECMDGOALS),all)),)
 need-config := 1
 endif
@@ -130,14 +135,14 @@ savedefconfig:
 ifneq ($(PYTHON),)
 $(O)/.config: $(again) | $(O)/
 	$(Q)out=$$($(probes) $(PYTHON) tools/set-config $(set)) || exit; \
-	[ -z "$$out" ] || printf '  %-7s %s\n' CONFIG $(call quoted,$@ $(SET))
+	[ -z "$$out" ] || printf '  %-7s %s\n' CONFIG $(call quoted,$@ $(strip $(SET)))
 
 $(gen)/autoconf.h: $(O)/.config Kconfig | $(gen)/
 	$(Q)$(PYTHON) -m genconfig --header-path $@ --config-out $(O)/.config.full Kconfig
 else
 $(O)/.config: $(again) | $(O)/
 	$(Q)$(probes) tools/plain-config $@ $(set) > $@.new
-	$(Q)cmp -s $@.new $@ && rm $@.new || { printf '  %-7s %s\n' CONFIG $(call quoted,$@ $(SET)); mv $@.new $@; }
+	$(Q)cmp -s $@.new $@ && rm $@.new || { printf '  %-7s %s\n' CONFIG $(call quoted,$@ $(strip $(SET))); mv $@.new $@; }
 
 $(gen)/autoconf.h: $(O)/.config Kconfig | $(gen)/
 	$(Q)cp $< $(O)/.config.full
@@ -408,7 +413,7 @@ all: $(tool)
 unit-src := $(wildcard tests/unit/*.c)
 unit := $(unit-src:%.c=$(O)/%)
 access-src := $(wildcard $(foreach b,$(backends),$(tool-dir)/access/$(b).c tests/cts/access/$(b).c))
-cts-src := $(wildcard tests/cts/*.c) $(tool-dir)/fence/cases.c $(tool-dir)/fence/vgem.c $(access-src)
+cts-src := $(wildcard tests/cts/*.c) $(addprefix $(tool-dir)/fence/,call.c cases.c vgem.c) $(access-src)
 cts := $(O)/tests/cts/cts
 access := $(O)/tests/cts/util.o $(access-src:%.c=$(O)/%.o)
 lab-src := $(wildcard tests/lab/*.c)
@@ -476,12 +481,14 @@ gpu := $(if $(CONFIG_BACKEND_CUDA),$(gpu-src:%.c=$(O)/%))
 $(gpu): $(O)/%: $(O)/%.o $(O)/tests/gpu/gpu.o $(access) $(test-a)
 	$(link-test)
 $(unit) $(cts) $(trial) $(lab) $(gpu) $(stress): $(O)/tests/harness/ktap.o
-# Fuzz targets, for builds by clang with -fsanitize=fuzzer-no-link.
+# Fuzz targets, for builds by clang with -fsanitize=fuzzer-no-link. OSS-Fuzz has other engines.
+LIB_FUZZING_ENGINE ?= -fsanitize=fuzzer
+FUZZ_LD ?= $(CC)
 fuzz-src := $(wildcard tests/fuzz/*.c)
 fuzz := $(fuzz-src:%.c=$(O)/%)
 $(fuzz): $(O)/%: $(O)/%.o $(memfds) $(test-a)
 	$(call say,LD,$@)
-	$(Q)$(CC) -fsanitize=fuzzer -o $@ $(filter %.o,$^) $(test-a) $(all-ldflags) -ldl -lpthread -lm
+	$(Q)$(FUZZ_LD) -o $@ $(filter %.o,$^) $(test-a) $(LIB_FUZZING_ENGINE) $(all-ldflags) -ldl -lpthread -lm
 # It uses the reference of a unit test.
 $(O)/tests/fuzz/prepare: $(O)/tests/harness/ktap.o
 # bench/import and bench/frame count the library's allocations.
@@ -566,7 +573,6 @@ headers := $(filter-out include/dlbuf/vulkan.h,$(wildcard include/dlbuf/*.h)) \
 interop := $(wildcard include/dlbuf/interop/*.h include/dlbuf/interop/*.hpp)
 man := $(if $(tool),man/dmabuf-test.1) $(if $(vpi),man/dlbuf-verilog.7)
 cmakedir = $(DESTDIR)$(libdir)/cmake/dlbuf
-# The tool prints it, so it is left out if the tool is for another machine.
 formats-man = $(DESTDIR)$(mandir)/man7/dlbuf-formats.7
 # Beside the tool, as dmabuf-NAME; they have its man page.
 scripts := matrix-diff report
@@ -582,8 +588,8 @@ install: all
 	$(if $(CONFIG_STATIC),install -m 644 $(lib-a) $(DESTDIR)$(libdir))
 	install -m 644 $(O)/dlbuf.pc $(DESTDIR)$(libdir)/pkgconfig
 	install -d $(cmakedir)
-	sed 's,@UP@,$(shell realpath -m --relative-to=$(libdir) $(includedir)),' packaging/dlbufConfig.cmake > $(cmakedir)/dlbufConfig.cmake
-	sed 's,@VERSION@,$(VERSION),' packaging/dlbufConfigVersion.cmake > $(cmakedir)/dlbufConfigVersion.cmake
+	umask 022 && sed 's,@UP@,$(shell realpath -m --relative-to=$(libdir) $(includedir)),' packaging/dlbufConfig.cmake > $(cmakedir)/dlbufConfig.cmake
+	umask 022 && sed 's,@VERSION@,$(VERSION),' packaging/dlbufConfigVersion.cmake > $(cmakedir)/dlbufConfigVersion.cmake
 	$(if $(tool),install -d $(DESTDIR)$(bindir) && install -m 755 $(tool) $(DESTDIR)$(bindir))
 	$(if $(tool),$(foreach s,$(scripts),install -m 755 tools/$(s) $(DESTDIR)$(bindir)/dmabuf-$(s) &&) :)
 	$(if $(tool),$(foreach s,$(scripts),install -d $(DESTDIR)$(mandir)/man1 && ln -sf dmabuf-test.1 $(DESTDIR)$(mandir)/man1/dmabuf-$(s).1 &&) :)
@@ -594,8 +600,8 @@ install: all
 	$(if $(gst),$(if $(has-gst),install -D -m 755 $(gst) $(DESTDIR)$(gstdir)/libgstdlbuf.so))
 	$(if $(vpi),install -d $(DESTDIR)$(verilogdir) && install -m 644 $(verilog) $(DESTDIR)$(verilogdir))
 	$(foreach m,$(man),install -D -m 644 $(m) $(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m)) &&) :
-	tools/docs/man $(DESTDIR)$(mandir)
-	$(if $(tool),if tools/docs/formats --man $(O) > $(O)/formats.7; then install -D -m 644 $(O)/formats.7 $(formats-man); else echo 'without dlbuf-formats(7): $(tool) does not run here'; fi)
+	umask 022 && tools/docs/man $(DESTDIR)$(mandir)
+	tools/docs/formats --man > $(O)/formats.7 && install -D -m 644 $(O)/formats.7 $(formats-man)
 
 uninstall:
 	rm -f $(foreach h,$(headers) $(interop),$(DESTDIR)$(includedir)/$(h:include/%=%))
@@ -613,7 +619,7 @@ uninstall:
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: deps run check check-quick check-changed check-drivers check-newest check-gpu mutate docs docs-matrix docs-support docs-formats docs-performance docs-python docs-site lab lab-shell bench bench-media bench-prepare bench-python bench-vpi clean help
+.PHONY: dist release-check deps run check check-quick check-changed check-drivers check-newest check-gpu mutate docs docs-matrix docs-support docs-formats docs-performance docs-python docs-site lab lab-shell bench bench-media bench-prepare bench-python bench-vpi clean help
 deps:
 	$(Q)tools/deps
 
@@ -656,6 +662,16 @@ mutate:
 	$(Q)tools/deps build python lab check
 	$(Q)tests/run/mutate O=$(O)
 
+# The products of a release. Each is a script of tools/dist; tests/run/release.mk has the checks.
+export DIST ?= tarball python debian distros bundle sbom
+dist:
+	$(Q)tools/deps build dist
+	$(Q)tools/dist/release $(O)/dist $(DIST)
+
+release-check:
+	$(Q)tools/deps build dist
+	$(Q)CHECK_PLAN=tests/run/release.mk tests/run/check O=$(O)/release
+
 docs: docs-formats docs-python
 
 # After tests/run/check: the page of what was tested, from its results.
@@ -681,9 +697,9 @@ docs-formats: $(tool)
 	$(Q)mv $(O)/formats.md docs/generated/formats.md
 
 # Guides, functions and Python's API, to be read without a server: O/site/index.html.
-docs-site: $(tool)
+docs-site: | $(O)/
 	$(call say,GEN,$(O)/site)
-	$(Q)rm -rf $(O)/man && cp -r man $(O)/man && tools/docs/man $(O)/man && tools/docs/formats --man $(O) > $(O)/man/dlbuf-formats.7
+	$(Q)rm -rf $(O)/man && cp -r man $(O)/man && tools/docs/man $(O)/man && tools/docs/formats --man > $(O)/man/dlbuf-formats.7
 	$(Q)tools/docs/site $(O)/site $(O)/man
 
 # The page may still have old figures, which is a failure there.
@@ -779,6 +795,8 @@ help:
 	'make check-gpu        the tests for a machine with an NVIDIA GPU, which write a report' \
 	'                      into docs/hardware; OUT=DIR puts it there' \
 	'make mutate           break the source line by line: does a test notice?' \
+	'make dist             the files of a release, in build/dist; DIST="tarball python ..." chooses' \
+	'make release-check    makes them twice, and checks them and what else a release needs' \
 	'make docs             formats.md and python.md in docs/generated, from' \
 	'                      what the tool prints and the tests ran' \
 	'make docs-support     docs/generated/support.md, from the results of the last make check' \

@@ -8,7 +8,7 @@ module Dlbuf
 
 export check, array, layout, Tensor
 
-const lib = get(ENV, "DLBUF", "libdlbuf.so.0.1")
+const lib = get(ENV, "DLBUF", "libdlbuf.so.0.2")
 
 struct DLPackVersion
     major::UInt32

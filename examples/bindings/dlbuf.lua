@@ -72,7 +72,7 @@ int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access, void *strea
 int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream, int *fence);
 ]]
 
-local M = { READ = 1, WRITE = 2, RW = 3, READ_ONLY = 1, DRM = 1, lib = ffi.load(os.getenv("DLBUF") or "libdlbuf.so.0.1") }
+local M = { READ = 1, WRITE = 2, RW = 3, READ_ONLY = 1, DRM = 1, lib = ffi.load(os.getenv("DLBUF") or "libdlbuf.so.0.2") }
 
 -- 0, or an error with the library's sentence. At once: it is this thread's last.
 function M.check(ret)

@@ -1,7 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Allocates dma-bufs: for a tensor to compute into, or as buffers that a camera
- * captures into.
+ * captures into. A tensor in new memory, and the dma-buf for other users:
+ *
+ *	int64_t shape[] = { 480, 640, 3 };
+ *	DLTensor layout = { .ndim = 3, .dtype = { kDLUInt, 8, 1 }, .shape = shape };
+ *	DLBUF_INFO(dlbuf_tensor_info, info);
+ *	DLManagedTensorVersioned *t;
+ *
+ *	if (dlbuf_alloc(&dev, 1, &layout, NULL, &t) || dlbuf_tensor_get_info(t, &info))
+ *		errx(1, "%s", dlbuf_last_error());
+ *	share(info.fd);	// peeked: open as long as t lives
  */
 #ifndef DLBUF_ALLOC_H
 #define DLBUF_ALLOC_H

@@ -100,7 +100,7 @@
 #include <stdint.h>
 
 #define DLBUF_VERSION_MAJOR 0
-#define DLBUF_VERSION_MINOR 1
+#define DLBUF_VERSION_MINOR 2
 #define DLBUF_VERSION_PATCH 0
 
 #define DLBUF_API __attribute__((visibility("default")))
@@ -133,7 +133,8 @@ DLBUF_API const char *dlbuf_version(void);
 
 /*
  * Returns the error text of the last negative errno that a dlbuf function
- * returned on this thread, with the call that failed and its code. Peeked: valid
+ * returned on this thread: the cause, and if a call of the kernel or of a driver
+ * failed, its name and its error. Peeked: valid
  * until this thread calls dlbuf again or ends. "" if nothing has failed, or if
  * there was no memory for the text.
  */

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Identifies the dma-buf behind an fd, without importing it. */
+/*
+ * Identifies the dma-buf behind an fd, without importing it.
+ *
+ *	DLBUF_INFO(dlbuf_buffer_info, info);
+ *
+ *	if (dlbuf_buffer_query(fd, &info))
+ *		errx(1, "%s", dlbuf_last_error());
+ *	printf("inode %llu, %llu bytes\n", (unsigned long long)info.ino,
+ *	       (unsigned long long)info.bytes);
+ */
 #ifndef DLBUF_BUFFER_H
 #define DLBUF_BUFFER_H
 

@@ -123,14 +123,24 @@ struct dlbuf_device_info {
 	uint32_t reserved;		/* 0 */
 };
 
-/* Describes dev. -EINVAL: dev or info is NULL, or size is not set. */
+/* Describes the device. -EINVAL: dev or info is NULL, or size is not set. */
 DLBUF_API int dlbuf_device_get_info(struct dlbuf_device *dev,
 				    struct dlbuf_device_info *info);
 
 /*
  * Calls fn once for each device of each backend of this build, in the order of
  * the backends in the build. A backend without a usable device is reported once,
- * with status and reason. info is peeked and valid during the callback.
+ * with status and reason. info is peeked and valid during the callback. For
+ * dlbuf_device_each(show, NULL):
+ *
+ *	static int show(const struct dlbuf_device_info *info, void *data)
+ *	{
+ *		if (info->status)
+ *			printf("%s: %s\n", info->backend, info->reason);
+ *		else
+ *			printf("%s: %s\n", info->name, info->description);
+ *		return 0;
+ *	}
  *
  * If fn returns non-zero, the walk ends and this function returns that value;
  * otherwise it returns 0. Loads every driver library, so it may block.
@@ -222,7 +232,7 @@ enum dlbuf_path {
 	DLBUF_PATH_COPY = 4,	/* a copy made by the CPU */
 };
 
-/* "direct", "host", "bridge", "copy"; "unknown" for another number. Static. */
+/* Returns "direct", "host", "bridge" or "copy"; "unknown" for another number. Static. */
 DLBUF_API const char *dlbuf_path_name(enum dlbuf_path path);
 
 struct dlbuf_path_info {

@@ -6,10 +6,23 @@
  * signalled. Every other negative number is -EBADF, and 0 is an fd. On a device with
  * DLBUF_SYNC_EVENT, dlbuf_release() returns an eventfd instead of a sync_file.
  * dlbuf_fence_wait(), _status() and _notify() accept an eventfd; the other
- * functions and the kernel do not.
+ * functions and the kernel do not. Any other fd is taken for what poll() says of it:
+ * a regular file has signalled, a terminal has when there is input.
  *
  * A fence signals once and stays signalled. Only drivers make fences, because
  * the kernel guarantees that every fence signals in bounded time.
+ *
+ * Waits until the device has done its work on a tensor, and asks how it ended:
+ *
+ *	int fence, status;
+ *
+ *	if (dlbuf_release(t, stream, &fence) || dlbuf_fence_wait(fence, 0) ||
+ *	    dlbuf_fence_status(fence, &status))
+ *		errx(1, "%s", dlbuf_last_error());
+ *	if (status < 0)
+ *		warnx("the work failed: %s", strerror(-status));
+ *	if (fence != -1)
+ *		close(fence);
  *
  * Specification: linux/sync_file.h, linux/dma-buf.h; dma-buf.rst in the kernel's
  * documentation.
@@ -112,6 +125,15 @@ DLBUF_API int dlbuf_fence_notify(int fence, void (*fn)(void *data), void *data);
  * leases and of dlbuf_fence_notify(), and frees imports that had to wait for work. This
  * applies to the whole process. A device whose streams wait until a word in memory has
  * a value still has a thread. This thread only stores the words.
+ *
+ *	struct pollfd p = { .events = POLLIN };
+ *
+ *	if (dlbuf_dispatch_fd(&p.fd))
+ *		errx(1, "%s", dlbuf_last_error());
+ *	open_devices();
+ *	while (poll(&p, 1, -1) == 1)	// beside the program's other fds
+ *		if (dlbuf_dispatch() < 0)
+ *			errx(1, "%s", dlbuf_last_error());
  *
  * *fd is new. Poll it for POLLIN, and close it at the end. Each call gives a new fd
  * for the same events. Call this function before the first device is opened.

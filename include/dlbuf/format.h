@@ -2,6 +2,12 @@
 /*
  * Pixel formats: maps a four-character code to the tensors of its planes, or to
  * the reason why it has none. These functions need no device and no dma-buf.
+ *
+ *	DLBUF_INFO(dlbuf_format_info, info);
+ *
+ *	if (dlbuf_format_find_name("NV12", DLBUF_CODE_DRM, &info))
+ *		errx(1, "%s", dlbuf_last_error());
+ *	printf("%u tensors: %s\n", info.nplanes, info.channels); // 2 tensors: Y,UV
  */
 #ifndef DLBUF_FORMAT_H
 #define DLBUF_FORMAT_H
@@ -86,7 +92,7 @@ enum dlbuf_view {
 };
 #define DLBUF_NVIEWS 9
 
-/* "planes", "colour", "luma" ...; "unknown" for another number. Static. */
+/* Returns "planes", "colour", "luma" and so on; "unknown" for another number. Static. */
 DLBUF_API const char *dlbuf_view_name(enum dlbuf_view view);
 
 struct dlbuf_format_plane {

@@ -290,10 +290,10 @@ DLBUF_API int dlbuf_lease_result(void);
  * DLBUF_VIEW_BYTES shows the bytes of a frame with any modifier, also an unknown
  * one, without a copy.
  *
- * -EINVAL      no such code in its space, too few planes, size 0, a width that
- *              the format cannot have, a crop outside the frame, no such view,
- *              both release and lease are set, BYTES of a plane whose number of
- *              bytes is unknown, an orientation that is not in the list
+ * -EINVAL      no such code in its space, no such order, too few planes, size 0, a
+ *              width that the format cannot have, a crop outside the frame, no such
+ *              view, both release and lease are set, BYTES of a plane whose number
+ *              of bytes is unknown, an orientation that is not in the list
  * -ESTALE      the lease belongs to the parent process
  * -EOPNOTSUPP  - the view cannot show the format: see dlbuf_format_info.reason
  *              - a tiled modifier without DLBUF_IMPORT_MAY_COPY, or one that the

@@ -35,7 +35,7 @@
  * with the CPU: import the dma-buf on "cpu" for that. Do not change the mapping
  * (mprotect()): FastRPC computes addresses from its beginning.
  *
- * An fd that is open for reading only is imported. FastRPC has no read-only maps, so
+ * An fd that is open for reading only is accepted, but FastRPC has no read-only maps:
  * nothing but your program prevents the DSP from writing.
  *
  * Order. FastRPC has no fences. dlbuf_acquire() waits for the fences of the dma-buf on

@@ -212,7 +212,7 @@ struct dlbuf_prepare;
  *
  * Does not wait for frames or other work. On devices other than the CPU the call copies
  * the tables to the device. The first plan of a device also compiles its kernel, which can
- * take seconds.
+ * take seconds; some drivers, such as lavapipe, compile it in the first call that runs the plan.
  *
  * In a child of fork() a plan of the CPU still prepares tensors of other libraries, on the
  * caller's thread alone, because the child does not have the plan's threads; also if another
@@ -295,35 +295,40 @@ struct dlbuf_prepare_run_opts {
  *
  * On other devices, out is a tensor of dlbuf on the plan's device, which the caller has not
  * acquired. A device that acquires and releases by DLBUF_SYNC_FENCE waits for the producers
- * itself, also after the deadline. The call returns before the work is complete: the fence of
- * the work is added to the dma-bufs of the frame and of out, so that each acquire of out, on
- * any device, waits for it. If the work waits for a fence that ends with an error, the next
- * acquire of out reports it. On devices with DLBUF_SYNC_EVENT or DLBUF_SYNC_BLOCKS the call
- * waits for the work, as on the CPU; the deadline limits the wait for earlier work only.
+ * itself, also after the deadline. The call returns before the work is complete: the fence of the
+ * work is added to the dma-bufs of the frame and of out, so that each acquire of out, on any
+ * device, waits for it. If the work waits for a fence that ends with an error, the next acquire of
+ * out reports it, and dlbuf_lease_result(); a tensor of another device over the same memory does
+ * not, because the fence of the work has no error. On devices with DLBUF_SYNC_EVENT or
+ * DLBUF_SYNC_BLOCKS the call waits for the work, as on the CPU; the deadline limits the wait for
+ * earlier work only. Drivers that compute on the CPU, such as Mesa's lavapipe, complete the work
+ * before they give its fence: there the call waits for the producers, also after the deadline,
+ * whatever dlbuf_device_info says. Do not call it on the thread that signals their fences.
  *
  * The call imports the frame once and waits for it once. It checks all crops before it writes
  * an image, but an image can be written before -ENOMEM. On devices other than the CPU up to 64
- * crops, within 1 GiB of the tensor, are one piece of work. The call computes and loads the
- * tables of that work; after a failure it waits for the work that it has submitted.
+ * crops, within 1 GiB of the tensor, are one piece of work, for which the call copies tables to
+ * the device. If a later piece fails, the call waits for those that are submitted.
  *
  * The lease of the frame fires once, when its pixels have been read. The width, or a crop, of a
  * packed 4:2:2 frame may end within a group of pixels, although dlbuf_import_frame() refuses
  * that: the frame's rows have whole groups, and no pixel beyond the picture is used.
  *
  * frame's fds, opts and out are borrowed. On failure the lease does not fire.
- * -EINVAL      the plan has no device; the frame differs from the plan's in size, crop,
- *              format or the like; the tensor has another shape; there is no image of that
- *              index, or fewer than index + ncrops images; crops is NULL and ncrops is not 0,
- *              or the other way round; a crop outside the picture; a crop whose result has
- *              another size than the tensor's images (a rule without width and height); an
- *              infos[0].size that leaves the next info unaligned; on devices other than the
- *              CPU, the fields of out reach beyond the tensor
+ * -EINVAL      plan, frame or out is NULL; bad opts; the plan has no device; the frame differs
+ *              from the plan's in size, crop, format or the like; the tensor has another shape;
+ *              there is no image of that index, or fewer than index + ncrops images; crops is
+ *              NULL and ncrops is not 0, or the other way round; a crop outside the picture; a
+ *              crop whose result has another size than the tensor's images (a rule without width
+ *              and height); an infos[0].size that leaves the next info unaligned; on devices
+ *              other than the CPU, the fields of out reach beyond the tensor
  * -EOPNOTSUPP  another dtype or device than the plan's; strides that overlap, or that exceed
  *              2^31 values; values that are not aligned to their size; a tensor that
  *              overlaps a plane, in addresses, or on other devices in bytes of the dma-buf;
  *              there also a frame or a tensor that the kernel cannot address: beyond 4 GiB
  * -EACCES      out is read-only
- * -EBUSY       another thread uses the plan
+ * -EBUSY       another thread uses the plan; out is acquired, for reading or, on devices other
+ *              than the CPU, at all
  * -EPROTO      out is of another major version of DLPack
  * -ETIME       the deadline passed
  * and the errors of dlbuf_import_frame() and dlbuf_acquire().

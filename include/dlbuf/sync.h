@@ -95,14 +95,15 @@ struct dlbuf_acquire_opts {
  *
  * Not reported:
  *   - a fence of the dma-buf that failed before the call, because the kernel removes
- *     fences when they signal
+ *     fences when they signal. So after -ETIME a second call does not report a fence that
+ *     has failed meanwhile, unless dlbuf_pending() was called before it failed
  *   - a fence that the calling thread waited for while no fd was left, because the kernel
  *     reports its error only by a sync_file
  *   - on the CPU, a fence of an acquire that does not look at the fences first: START
  *     waits for the fence, but does not report its error. A look costs as much as START
- *     and END together, so an acquire looks only if it has a deadline, which may be
- *     UINT64_MAX; if this process added a fence of a writer since the last look; or if one
- *     of the last 32 acquires of the dma-buf, or one of 64 others, had to wait
+ *     and END together, so an acquire always looks only if it has a deadline. To be sure,
+ *     set one: UINT64_MAX. Without a deadline it looks if this process added a fence of a
+ *     writer since the last look, or if one of the last acquires had to wait
  */
 #define DLBUF_ACQUIRE_DAMAGED 1u
 
@@ -123,15 +124,14 @@ struct dlbuf_acquire_opts {
  * from the foreign queue family, to `stream`. If the driver has no SYNC_FD
  * semaphores, the call blocks for the fences first.
  *
- * A device that waits by itself ignores the deadline. Even then the calling thread
- * waits in these cases:
+ * If dlbuf_device_info.acquire is DLBUF_SYNC_FENCE, the device waits by itself, and the
+ * deadline is ignored. The calling thread waits nevertheless in these cases:
  *	- until the deadline: for work of another device of this process that gives no
  *	  fence (DLBUF_SYNC_EVENT); on a kernel without sync_file; if there is no
  *	  fd for a sync_file, or no fd or memory for the device's wait; if the device has
  *	  to flush its caches by a call; and on CUDA, HIP and Level Zero, if more than
- *	  eight imports wait to be freed and every wait that was pending when one of
- *	  them was dropped has ended: the driver waits for all streams in a free, so no
- *	  stream begins another wait before the free. Without a deadline this call then
+ *	  eight dropped imports wait for their free: the driver waits for all streams in a
+ *	  free, so no stream begins another wait before it. Without a deadline this call then
  *	  never returns if the calling thread itself signals the fence later;
  *	- without a deadline: on OpenCL, CUDA, HIP and Level Zero, if the library's own
  *	  thread cannot watch the fence for the device, because there is no fd, memory

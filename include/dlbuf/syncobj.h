@@ -8,9 +8,9 @@
  * node. Both are borrowed. Point 0 means the fence of a binary syncobj.
  *
  * Errors of all functions:
- * -EBADF       drm_fd is not open
- * -EINVAL      no such handle
- * -EOPNOTSUPP  not a DRM node, or its driver has no syncobjs (or timelines)
+ *   -EBADF       drm_fd is not open
+ *   -EINVAL      no such handle
+ *   -EOPNOTSUPP  not a DRM node, or its driver has no syncobjs (or timelines)
  *
  * Specification: drm/drm.h, drivers/gpu/drm/drm_syncobj.c.
  */

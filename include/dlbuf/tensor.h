@@ -25,8 +25,8 @@
  *   - acquire and release of a tensor on the CPU without a deadline: never. Other
  *     devices reuse their objects, and have one for each piece of work in
  *     progress
- *   - dlbuf_acquire_all(): once for each dma-buf that several of its tensors share, such
- *     as the planes of a frame; once more for more than 8 tensors
+ *   - dlbuf_acquire_all(): once for each dma-buf and frame whose tensors it acquires together,
+ *     such as the planes of a frame; once more for more than 8 tensors
  *   - a fence that a lease, a notification or a stream waits for: once
  *   - the first failure on a thread, for the error text: once
  *
@@ -118,7 +118,16 @@ DLBUF_API int dlbuf_import(struct dlbuf_device *dev, int fd,
  * device with handles data is still the handle of the whole buffer. All elements must
  * lie in the bytes that `tensor` covers, between dlbuf_tensor_info.first and .end, so
  * that a view of a plane never has bytes of another plane. Padding between the rows of
- * `tensor` is inside.
+ * `tensor` is inside. A part of a grey picture of [1080, 1920], 100 rows of 200 pixels from
+ * row 50 and column 60 on:
+ *
+ *	int64_t shape[] = { 100, 200 }, strides[] = { 1920, 1 };
+ *	DLTensor part = { .ndim = 2, .dtype = t->dl_tensor.dtype, .shape = shape,
+ *			  .strides = strides, .byte_offset = 50 * 1920 + 60 };
+ *	DLManagedTensorVersioned *view;
+ *
+ *	if (dlbuf_tensor_share(t, &part, &view))
+ *		errx(1, "%s", dlbuf_last_error());
  *
  * tensor and layout are borrowed. *out is new and independent of them. The call clears
  * DLPACK_FLAG_BITMASK_IS_COPIED of `tensor`. Does not block.

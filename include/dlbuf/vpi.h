@@ -125,7 +125,7 @@ DLBUF_API int dlbuf_vpi_send(DLManagedTensorVersioned *tensor, const char *name,
 			     const struct dlbuf_socket_opts *opts);
 
 /*
- * For the simulator: attaches to the device vpi:NAME of another process. The modules of
+ * Attaches a simulator to the device vpi:NAME of another process. The modules of
  * dlbuf call this function; call it to connect another simulator. *sock is new. Does
  * not block.
  * -ECONNREFUSED  no process of this user has that device, or too many connections wait
@@ -149,7 +149,7 @@ struct dlbuf_vpi_arrival {
 };
 
 /*
- * For the simulator: receives the next tensor and imports it on dev, usually "cpu".
+ * Receives the next tensor in a simulator, and imports it on dev, usually "cpu".
  * Arguments, waiting and errors are those of dlbuf_recv(). A refused message is
  * returned to the sender.
  * -EPIPE   the program has closed the device

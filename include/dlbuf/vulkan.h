@@ -137,7 +137,7 @@ DLBUF_API int dlbuf_device_wrap_vulkan(const struct dlbuf_vulkan_device *vk,
 				       struct dlbuf_device **out);
 
 /*
- * Returns the Vulkan handles of a device, e.g. to run shaders on its tensors. They
+ * Returns the Vulkan handles of a device, for example to run shaders on its tensors. They
  * are peeked and live as long as the device.
  * -EINVAL  not a Vulkan device, or size not set
  */
@@ -195,8 +195,8 @@ DLBUF_API int dlbuf_vulkan_image_create(DLManagedTensorVersioned *tensor,
 					struct dlbuf_vulkan_image *image);
 
 /*
- * Lock a queue. Only one thread at a time may use a VkQueue, so call these around
- * your own use of a queue if other threads may be inside dlbuf with the same
+ * Locks and unlocks a queue. Only one thread at a time may use a VkQueue, so call these
+ * around your own use of a queue if other threads may be inside dlbuf with the same
  * device. On a device that was wrapped with lock_queue they call lock_queue and
  * unlock_queue.
  *

@@ -53,7 +53,7 @@ int dlbuf_lease_result(void)
 
 /* Not inline, so that a tensor without a lease costs less. */
 __attribute__((noinline))
-static void end(struct lease *lease)
+static void end_lease(struct lease *lease)
 {
 	NOT_CANCELLED;
 	int outer = result;
@@ -74,18 +74,18 @@ static void end(struct lease *lease)
 	}
 }
 
-static void fire(struct lease *lease)
+static void end_and_free(struct lease *lease)
 {
 	/* Without a callback and without fences there is nothing to report. */
 	if (lease->unreported.frame || lease->unreported.work || lease->release)
-		end(lease);
+		end_lease(lease);
 	free(lease);
 }
 
 void lease_unref(struct lease *lease)
 {
 	if (lease && !__atomic_sub_fetch(&lease->refs, 1, __ATOMIC_ACQ_REL))
-		fire(lease);
+		end_and_free(lease);
 }
 
 static void ended(int fence, void *lease)
@@ -99,7 +99,7 @@ static void signalled(void *lease)
 }
 
 /* No event could be made: waits for the fence. */
-static void wait_here(struct lease *lease, int fence)
+static void wait_for_lease(struct lease *lease, int fence)
 {
 	log_at(DLBUF_LOG_INFO, "a lease waits for a fence: %s",
 	       dlbuf_last_error());
@@ -116,7 +116,7 @@ void lease_hold_take(struct lease *lease, int fence,
 		lease_ref(lease);
 		if (!event_add_take(fence, signalled, lease, dev, ended))
 			return;
-		wait_here(lease, fence);
+		wait_for_lease(lease, fence);
 		lease_unref(lease);
 	}
 	close(fence);
@@ -134,7 +134,7 @@ void lease_hold(struct lease *lease, int fence, const struct dlbuf_device *dev)
 		return;
 	}
 	fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fence);
-	wait_here(lease, fence);
+	wait_for_lease(lease, fence);
 }
 
 void lease_follow(struct lease *lease, int fence)

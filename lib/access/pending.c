@@ -14,9 +14,9 @@
 #include "../system/sys.h"
 #include "pending.h"
 
-static int check(int fence, const struct wait *wait)
+static int check_error(int fence, const struct wait *wait)
 {
-	return wait->damaged ? 0 : fence_check(fence);
+	return wait->damaged || fence == -1 ? 0 : fence_check(fence);
 }
 
 static bool same_use(const struct use *a, const struct use *b)
@@ -57,11 +57,11 @@ static int add_fence(int *sum, int fence, const struct wait *wait)
 		ret = ret ? ret : 1;
 	}
 	if (ret > 0)
-		ret = check(fence, wait);
+		ret = check_error(fence, wait);
 	if (both != -1) {
-		ret = check(*sum, wait);
+		ret = check_error(*sum, wait);
 		if (!ret)
-			ret = check(fence, wait);
+			ret = check_error(fence, wait);
 		close(*sum);
 		*sum = both;
 	}
@@ -180,7 +180,7 @@ struct until {
 	uint64_t deadline_ns;
 };
 
-static int wait_for(struct import *imp, void *data)
+static int wait_for_import(struct import *imp, void *data)
 {
 	const struct until *u = data;
 
@@ -192,7 +192,7 @@ int pending_wait_unfenced(const struct use *use, const struct dlbuf_device *but,
 {
 	struct until u = { use->access, deadline_ns };
 
-	return pending_each_unfenced(use, but, wait_for, &u);
+	return pending_each_unfenced(use, but, wait_for_import, &u);
 }
 
 /* ---------------------------------------------------------------- failed work */
@@ -310,7 +310,7 @@ static int wait_here(const struct use *uses, uint32_t n, const struct wait *wait
 	int ret = dlbuf_fence_wait(wait->fence, wait->deadline_ns);
 
 	if (!ret)
-		ret = check(wait->fence, wait);
+		ret = check_error(wait->fence, wait);
 	for (uint32_t i = 0; !ret && i < n; i++)
 		ret = wait_for_use(&uses[i], wait);
 	return ret;
@@ -336,7 +336,7 @@ int pending_before(const struct use *uses, uint32_t n, const struct wait *wait,
 	if (!ret && fence)
 		ret = waits ? wait_here(uses, n, wait) : collect(uses, n, wait, &out);
 	if (!ret)
-		ret = check(wait->fence, wait);
+		ret = check_error(wait->fence, wait);
 	if (!ret && fence)
 		*fence = out;
 	else if (out != -1)

@@ -17,7 +17,7 @@
 struct use {
 	int fd;
 	uint32_t access;
-	const struct buffer_id *id;	/* NULL: the function identifies the buffer if it needs to */
+	const struct buffer_id *id;	/* NULL: identified if that is needed */
 	struct import *imp;		/* its import by the device that waits, or NULL */
 };
 

@@ -555,7 +555,7 @@ struct walk {
 	void *data;
 };
 
-static int report(const char *name, const char *node, void *data)
+static int try_exporter(const char *name, const char *node, void *data)
 {
 	struct dlbuf_exporter_info info = { .size = sizeof(info) };
 	struct walk *walk = data;
@@ -586,6 +586,6 @@ int dlbuf_exporter_each(dlbuf_exporter_fn fn, void *data)
 		return fail(-EINVAL, "fn is NULL");
 	for (size_t i = 0; !ret && i < ARRAY_SIZE(exporters); i++)
 		if (exporters[i]->each)
-			ret = exporters[i]->each(report, &walk);
+			ret = exporters[i]->each(try_exporter, &walk);
 	return ret;
 }

@@ -111,7 +111,7 @@ static int share(struct bridge_buffer *buffer, int *fd,
 /* ---- commands */
 
 /* The first command buffer copies in, the second one out. */
-static void record(VkCommandBuffer cmd, uint32_t n, void *data)
+static void record_copy(VkCommandBuffer cmd, uint32_t n, void *data)
 {
 	struct bridge_buffer *b = data;
 	struct vulkan_device *dev = b->bridge->dev;
@@ -130,8 +130,8 @@ static void record(VkCommandBuffer cmd, uint32_t n, void *data)
 
 /* ---- buffers */
 
-static int fill(struct bridge_buffer *buffer, int dma_buf, int *fd,
-		uint64_t *allocated, bool *dedicated)
+static int share_memory(struct bridge_buffer *buffer, int dma_buf, int *fd,
+			uint64_t *allocated, bool *dedicated)
 {
 	struct vulkan_device *dev = buffer->bridge->dev;
 	bool address;
@@ -147,7 +147,7 @@ static int fill(struct bridge_buffer *buffer, int dma_buf, int *fd,
 		goto err;
 	pthread_mutex_lock(&dev->lock);
 	/* The command buffers may be submitted again while the first submit still runs. */
-	ret = vulkan_record(dev, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, record,
+	ret = vulkan_record(dev, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, record_copy,
 			    buffer, 2, buffer->cmds);
 	pthread_mutex_unlock(&dev->lock);
 	if (!ret)
@@ -173,7 +173,7 @@ int bridge_buffer_create(struct bridge *bridge, int dma_buf,
 		return -ENOMEM;
 	buffer->bridge = bridge;
 	buffer->bytes = bytes;
-	ret = fill(buffer, dma_buf, &new, &size, &alone);
+	ret = share_memory(buffer, dma_buf, &new, &size, &alone);
 	if (ret) {
 		free(buffer);
 		return ret;

@@ -74,7 +74,7 @@ static int open_node(struct dlbuf_camera *cam)
 		    "%s cannot be opened: %s%s", cam->node, strerror(err), who);
 }
 
-static int query(struct dlbuf_camera *cam)
+static int query_camera(struct dlbuf_camera *cam)
 {
 	const struct v4l2_capability *cap = &cam->v4l2.cap;
 	int ret;
@@ -155,8 +155,8 @@ static int32_t control(const struct dlbuf_camera *cam, uint32_t id)
 
 /* ---------------------------------------------------------------- buffers */
 
-static int fill(struct dlbuf_camera *cam, uint32_t index,
-		const struct dlbuf_camera_opts *o)
+static int alloc_buffer(struct dlbuf_camera *cam, uint32_t index,
+			const struct dlbuf_camera_opts *o)
 {
 	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = o->exporter,
 		   .name = "camera");
@@ -175,7 +175,7 @@ static int fill(struct dlbuf_camera *cam, uint32_t index,
 	return ret;
 }
 
-static void forget(struct buffer *b)
+static void close_buffer(struct buffer *b)
 {
 	for (uint32_t i = 0; i < DLBUF_MAX_PLANES; i++) {
 		if (b->fds[i] >= 0)
@@ -191,7 +191,7 @@ static int queue(const struct dlbuf_camera *cam, uint32_t index)
 
 /* ---------------------------------------------------------------- opening */
 
-static int start(struct dlbuf_camera *cam)
+static int start_stream(struct dlbuf_camera *cam)
 {
 	int type = cam->v4l2.fmt.type;
 
@@ -228,12 +228,12 @@ static int set_up(struct dlbuf_camera *cam, struct dlbuf_camera_opts *o)
 	if (!ret)
 		cam->info.buffers = n;
 	for (uint32_t i = 0; !ret && i < cam->info.buffers; i++)
-		ret = fill(cam, i, o);
+		ret = alloc_buffer(cam, i, o);
 	if (ret)
 		return ret;
 	read_crop(cam);
 	cam->rotation = control(cam, V4L2_CID_CAMERA_SENSOR_ROTATION);
-	return start(cam);
+	return start_stream(cam);
 }
 
 static int check_opts(const char *node, const struct dlbuf_camera_opts *o)
@@ -289,7 +289,7 @@ int dlbuf_camera_open(const char *node, const struct dlbuf_camera_opts *opts,
 		return -ENOMEM;
 	ret = open_node(cam);
 	if (!ret)
-		ret = query(cam);
+		ret = query_camera(cam);
 	if (!ret && !(o.flags & DLBUF_CAMERA_PROBE))
 		ret = set_up(cam, &o);
 	if (ret)
@@ -341,7 +341,7 @@ static void stop(struct dlbuf_camera *cam)
 	cam->stopped = true;
 	for (uint32_t i = 0; i < VIDEO_MAX_FRAME; i++)
 		if (child || !cam->buffers[i].out)
-			forget(&cam->buffers[i]);
+			close_buffer(&cam->buffers[i]);
 	if (!child && cam->info.buffers) {
 		stream_off(cam);
 		/* Linux before 4.20 refuses this while a frame holds a buffer. */
@@ -379,7 +379,7 @@ void dlbuf_camera_close(struct dlbuf_camera *cam)
 /* ---------------------------------------------------------------- frames */
 
 /* The release callback of a frame. Runs on any thread, at any time. */
-static void release(void *data)
+static void release_buffer(void *data)
 {
 	NOT_CANCELLED;
 	struct buffer *b = data;
@@ -392,7 +392,7 @@ static void release(void *data)
 	b->out = false;
 	__atomic_sub_fetch(&cam->held, 1, __ATOMIC_RELAXED);
 	if (cam->stopped) {
-		forget(b);
+		close_buffer(b);
 	} else if (!cam->queue_error && queue(cam, b - cam->buffers) < 0) {
 		cam->queue_error = errno;
 		stream_off(cam);
@@ -417,8 +417,8 @@ static int running(const struct dlbuf_camera *cam)
 }
 
 /* buf is NULL or the buffer that was dequeued. */
-static int describe(struct dlbuf_camera *cam, uint32_t index,
-		    const struct v4l2_buffer *buf, struct dlbuf_frame *frame)
+static int describe_buffer(struct dlbuf_camera *cam, uint32_t index,
+			   const struct v4l2_buffer *buf, struct dlbuf_frame *frame)
 {
 	int ret = dlbuf_v4l2_frame(&cam->v4l2.fmt, buf, cam->buffers[index].fds,
 				   frame);
@@ -447,7 +447,7 @@ int dlbuf_camera_buffer(struct dlbuf_camera *cam, uint32_t index,
 	pthread_mutex_lock(&cam->lock);
 	ret = running(cam);
 	if (!ret)
-		ret = describe(cam, index, NULL, &f);
+		ret = describe_buffer(cam, index, NULL, &f);
 	pthread_mutex_unlock(&cam->lock);
 	return ret ? ret : INFO_PUT(frame, &f, "dlbuf_frame");
 }
@@ -480,7 +480,7 @@ static int dequeue(struct dlbuf_camera *cam, struct dlbuf_frame *frame)
 	if (cam->queue_error) {
 		stream_off(cam); /* the last start may have failed in the middle */
 		ret = cam->queue_error;
-		cam->queue_error = start(cam) ? ret : 0;
+		cam->queue_error = start_stream(cam) ? ret : 0;
 		errno = ret;
 		return node_failed(&cam->v4l2, "VIDIOC_QBUF");
 	}
@@ -489,7 +489,7 @@ static int dequeue(struct dlbuf_camera *cam, struct dlbuf_frame *frame)
 	if (buf.index >= cam->info.buffers)
 		return fail(-EIO, "%s: VIDIOC_DQBUF gave buffer %u of %u",
 			    cam->node, buf.index, cam->info.buffers);
-	ret = describe(cam, buf.index, &buf, frame);
+	ret = describe_buffer(cam, buf.index, &buf, frame);
 	if (ret) {
 		queue(cam, buf.index);
 		/* An empty buffer is a gap in the sequence, and the next may have a picture. */
@@ -498,7 +498,7 @@ static int dequeue(struct dlbuf_camera *cam, struct dlbuf_frame *frame)
 		return ret == -ENODATA ? -EAGAIN : ret;
 	}
 	frame->sequence = extend(cam, buf.sequence);
-	frame->release = release;
+	frame->release = release_buffer;
 	frame->release_data = &cam->buffers[buf.index];
 	cam->buffers[buf.index].out = true;
 	cam->v4l2.frames++;

@@ -101,7 +101,7 @@ static uint64_t row_bytes(const struct dlbuf_pool_opts *o,
 	return groups(o->width, p->hsub) * p->channels * p->bits / 8;
 }
 
-static const char *name_of(const struct dlbuf_format_info *f)
+static const char *code_name(const struct dlbuf_format_info *f)
 {
 	return f->drm_name ? f->drm_name : f->v4l2_name;
 }
@@ -126,10 +126,10 @@ static int first_pitch(const struct dlbuf_pool_opts *o,
 		return 0;
 	if (!row && f->views & 1u << DLBUF_VIEW_ROWS)
 		return fail(-EOPNOTSUPP, "set the pitch: only the producer knows "
-			    "the bytes of a row of %s", name_of(f));
+			    "the bytes of a row of %s", code_name(f));
 	if (!row && !o->bytes)
 		return fail(-EOPNOTSUPP, "set the bytes: only the producer knows "
-			    "the size of a frame of %s", name_of(f));
+			    "the size of a frame of %s", code_name(f));
 	for (uint32_t i = 1; i < f->nplanes; i++)
 		if (f->planes[i].hsub / f->planes[i].channels > part)
 			part = f->planes[i].hsub / f->planes[i].channels;
@@ -157,7 +157,7 @@ static int plane_pitch(const struct dlbuf_pool_opts *o,
 	if (*pitch % p->hsub)
 		return fail(-EINVAL, "a pitch of %llu does not divide by %u for "
 			    "plane %u of %s", (unsigned long long)first,
-			    p->hsub, i, name_of(f));
+			    p->hsub, i, code_name(f));
 	*pitch /= p->hsub;
 	return 0;
 }
@@ -227,8 +227,8 @@ static void describe_frame(const struct dlbuf_pool_opts *o,
 }
 
 /* The other buffers are from the exporter of the first. */
-static int fill(struct dlbuf_pool *pool, struct pool_buffer *b,
-		struct request *r, const char *exporter)
+static int alloc_planes(struct dlbuf_pool *pool, struct pool_buffer *b,
+			struct request *r, const char *exporter)
 {
 	DLTensor layouts[DLBUF_MAX_PLANES];
 	int64_t shapes[DLBUF_MAX_PLANES];
@@ -257,7 +257,7 @@ static int fill(struct dlbuf_pool *pool, struct pool_buffer *b,
 }
 
 /* Each import of the dma-buf is dropped, now or with its last tensor. */
-static void forget(int fd)
+static void forget_imports(int fd)
 {
 	struct dlbuf_device *dev = NULL;
 	struct buffer_id id;
@@ -271,7 +271,7 @@ static void empty(struct dlbuf_pool *pool, struct pool_buffer *b)
 {
 	for (uint32_t j = 0; b->tensors && j < pool->info.nfds; j++)
 		if (b->fds[j] >= 0)
-			forget(b->fds[j]);
+			forget_imports(b->fds[j]);
 	for (size_t j = 0; b->tensors && j < pool->info.nfds * pool->ndevs; j++)
 		if (b->tensors[j])
 			b->tensors[j]->deleter(b->tensors[j]);
@@ -298,7 +298,7 @@ static int fill_all(struct dlbuf_pool *pool, struct request *r,
 	for (int round = 0; round < MAX_ROUNDS; round++) {
 		r->later = false;
 		for (i = 0; !ret && i < pool->info.buffers; i++)
-			ret = fill(pool, &pool->buffers[i], r, exporter);
+			ret = alloc_planes(pool, &pool->buffers[i], r, exporter);
 		if (!ret || i < 2 || exporter || !r->who ||
 		    exporter_transient(ret) || round + 1 == MAX_ROUNDS)
 			break;

@@ -33,7 +33,7 @@ static int refused(int drm_fd, const char *call)
 	return fail(ret, "fd %d: %s: %m", drm_fd, call);
 }
 
-static void destroy(int drm_fd, uint32_t handle)
+static void destroy_syncobj(int drm_fd, uint32_t handle)
 {
 	struct uapi_syncobj_destroy destroy = { .handle = handle };
 
@@ -55,7 +55,7 @@ static int temporary(int drm_fd, bool signalled, uint32_t other,
 	if (sys_ioctl(drm_fd, UAPI_IOCTL_SYNCOBJ_CREATE, &create) < 0)
 		return refused(drm_fd, "DRM_IOCTL_SYNCOBJ_CREATE");
 	if (create.handle == other) {
-		destroy(drm_fd, create.handle);
+		destroy_syncobj(drm_fd, create.handle);
 		return fail(-EINVAL, "fd %d: there is no such syncobj, %u",
 			    drm_fd, other);
 	}
@@ -63,8 +63,8 @@ static int temporary(int drm_fd, bool signalled, uint32_t other,
 	return 0;
 }
 
-static int transfer(int drm_fd, uint32_t src, uint64_t src_point, uint32_t dst,
-		    uint64_t dst_point)
+static int transfer_point(int drm_fd, uint32_t src, uint64_t src_point, uint32_t dst,
+			  uint64_t dst_point)
 {
 	struct uapi_syncobj_transfer t = {
 		.src_handle = src,
@@ -138,10 +138,10 @@ int dlbuf_syncobj_export(int drm_fd, uint32_t handle, uint64_t point, int *fence
 	ret = temporary(drm_fd, false, handle, &tmp);
 	if (ret)
 		return ret;
-	ret = nothing_there(transfer(drm_fd, handle, point, tmp, 0), point);
+	ret = nothing_there(transfer_point(drm_fd, handle, point, tmp, 0), point);
 	if (!ret)
 		ret = handle_to_fence(drm_fd, tmp, fence);
-	destroy(drm_fd, tmp);
+	destroy_syncobj(drm_fd, tmp);
 	return ret;
 }
 
@@ -159,7 +159,7 @@ int dlbuf_syncobj_import(int drm_fd, uint32_t handle, uint64_t point, int fence)
 	if (fence != -1)
 		ret = fence_to_handle(drm_fd, tmp, fence);
 	if (!ret)
-		ret = transfer(drm_fd, tmp, 0, handle, point);
-	destroy(drm_fd, tmp);
+		ret = transfer_point(drm_fd, tmp, 0, handle, point);
+	destroy_syncobj(drm_fd, tmp);
 	return ret;
 }

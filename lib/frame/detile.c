@@ -230,8 +230,8 @@ static int make_tensors(struct import *imp,
  * Submits the copy. It waits for the writers of the planes, and for the readers of the
  * previous copy in the same buffer. Its fence is added to both.
  */
-static int copy(struct detile *d, struct use *uses, uint32_t n, struct lease *lease,
-		DLManagedTensorVersioned *const tensors[], uint32_t ntensors)
+static int submit_copy(struct detile *d, struct use *uses, uint32_t n, struct lease *lease,
+		       DLManagedTensorVersioned *const tensors[], uint32_t ntensors)
 {
 	struct dlbuf_device *dev = d->imp->dev;
 	const struct wait wait = { .dev = dev, .fence = frame_fence(d->from) };
@@ -292,7 +292,7 @@ static int copy_into(struct detile *d, struct dlbuf_frame_layout *layouts,
 	ret = make_tensors(d->imp, layouts, n, tensors);
 	if (ret)
 		goto err_lease;
-	ret = copy(d, uses, nuses, lease, tensors, n);
+	ret = submit_copy(d, uses, nuses, lease, tensors, n);
 	if (ret)
 		goto err_tensors;
 	lease_unref(lease);

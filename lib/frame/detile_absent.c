@@ -18,7 +18,8 @@ int detile_import(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
 		  DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
 		  uint32_t *ntensors)
 {
-	return fail(-ENOSYS, "copies of frames that are not linear are not built into this library");
+	return fail(-ENOSYS, "copies of frames that are not linear are not built into this "
+		    "library");
 }
 
 int detile_rows(struct detile *d, uint32_t align, uint64_t *bytes)

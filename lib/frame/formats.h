@@ -11,7 +11,7 @@
  *	FV(v4l2, code, value, hsub, vsub, channels)	V4L2 alone
  *	R, RD, RV: the same with a reason, for formats that are no strided tensor of their values
  *	W(row, letters, bits...)	a pixel's bit fields, from the highest bit of its word down
- *	WS(row, letters, bits...)	the same; the highest byte of the word is the first in memory
+ *	WS(row, letters, bits...)	the same; the word's highest byte is the first in memory
  *	P(row, letters, depth)	samples of MIPI CSI-2: letters as channels, depth bits each
  *	M(v4l2, code, row)	V4L2's code for planes in buffers of their own
  *	L(libcamera, code, modifier, row)	where libcamera's code is not DRM's

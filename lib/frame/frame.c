@@ -292,9 +292,9 @@ static int picture_of(const struct dlbuf_frame *f, struct picture *p)
  * Writes a layout with the shape [rows, columns], or [rows, columns, channels]. A value
  * has `bytes` bytes, and `step` values are between two columns.
  */
-static void put(struct dlbuf_frame_layout *out, const struct picture *p,
-		uint32_t plane, uint32_t first, uint64_t columns, uint32_t step,
-		uint32_t channels)
+static void put_layout(struct dlbuf_frame_layout *out, const struct picture *p,
+		       uint32_t plane, uint32_t first, uint64_t columns, uint32_t step,
+		       uint32_t channels)
 {
 	const struct grid *g = &p->planes[plane];
 
@@ -319,8 +319,8 @@ static int view_planes(const struct picture *p, struct dlbuf_frame_layout *out,
 	for (uint32_t i = 0; i < p->nplanes; i++) {
 		const struct grid *g = &p->planes[i];
 
-		put(&out[i], p, i, 0, g->columns, g->channels,
-		    g->channels > 1 ? g->channels : 0);
+		put_layout(&out[i], p, i, 0, g->columns, g->channels,
+			   g->channels > 1 ? g->channels : 0);
 	}
 	*n = p->nplanes;
 	return 0;
@@ -332,8 +332,8 @@ static int view_colour(const struct picture *p, struct dlbuf_frame_layout *out,
 	uint32_t letters;
 	const char *s = format_channels(p->format, 0, &letters);
 
-	put(out, p, 0, letters == 4 && strchr("AX", s[0]), p->planes[0].columns,
-	    letters, 3);
+	put_layout(out, p, 0, letters == 4 && strchr("AX", s[0]), p->planes[0].columns,
+		   letters, 3);
 	*n = 1;
 	return 0;
 }
@@ -345,8 +345,8 @@ static void put_component(struct dlbuf_frame_layout *out,
 	const char *s = format_channels(p->format, plane, &letters);
 
 	count = format_find_component(s, letters, which, &first, &step);
-	put(out, p, plane, first, (uint64_t)p->planes[plane].columns * count,
-	    step, 0);
+	put_layout(out, p, plane, first, (uint64_t)p->planes[plane].columns * count,
+		   step, 0);
 }
 
 static int view_luma(const struct picture *p, struct dlbuf_frame_layout *out,
@@ -385,7 +385,7 @@ static int view_cfa(const struct picture *p, struct dlbuf_frame_layout *out,
 	if (p->width % 2 || p->height % 2)
 		return fail(-EOPNOTSUPP, "%ux%u pixels are no whole number of "
 			    "2x2 cells", p->width, p->height);
-	put(out, p, 0, 0, p->width / 2, 2, 2);
+	put_layout(out, p, 0, 0, p->width / 2, 2, 2);
 	out->layout.ndim = 4;
 	out->shape[0] = p->height / 2;
 	out->shape[3] = 2;
@@ -428,7 +428,7 @@ static int view_stacked(const struct picture *p,
 		return fail(-EOPNOTSUPP, "the planes of %s have different "
 			    "pitches and padding, view \"stacked\" needs one "
 			    "pitch or none", format_name(p->format));
-	put(out, p, 0, 0, first->columns, 1, 0);
+	put_layout(out, p, 0, 0, first->columns, 1, 0);
 	out->shape[0] = rows;
 	*n = 1;
 	return 0;
@@ -445,7 +445,7 @@ static int view_words(const struct picture *p, struct dlbuf_frame_layout *out,
 			    "%llu bytes are not whole %u-bit words",
 			    (long long)g->pitch, (unsigned long long)g->offset,
 			    word * 8);
-	put(out, p, 0, 0, g->columns, 1, 0);
+	put_layout(out, p, 0, 0, g->columns, 1, 0);
 	out->layout.dtype.bits = word * 8;
 	out->strides[0] = g->pitch / word;
 	*n = 1;
@@ -473,8 +473,8 @@ static int view_rows(const struct dlbuf_frame *f, const struct picture *p,
 			return fail(-EOPNOTSUPP, "plane %u: rows of %lld bytes "
 				    "cannot be shown whole", i,
 				    (long long)g->pitch);
-		put(&out[i], p, i, 0, whole ? (uint64_t)g->pitch :
-		    (uint64_t)g->columns * g->channels * p->value, 1, 0);
+		put_layout(&out[i], p, i, 0, whole ? (uint64_t)g->pitch :
+			   (uint64_t)g->columns * g->channels * p->value, 1, 0);
 		out[i].layout.dtype = (DLDataType){ kDLUInt, 8, 1 };
 		out[i].strides[0] = g->pitch;
 	}
@@ -515,7 +515,8 @@ static uint64_t limit_of(const struct dlbuf_frame *f, const struct dlbuf_frame_l
 	const struct dlbuf_plane *p = &f->planes[layout->plane < f->nplanes ? layout->plane : 0];
 	uint64_t limit;
 
-	return !p->bytes || __builtin_add_overflow(p->offset, p->bytes, &limit) ? UINT64_MAX : limit;
+	return !p->bytes || __builtin_add_overflow(p->offset, p->bytes, &limit) ?
+	       UINT64_MAX : limit;
 }
 
 static int check_limit(uint32_t plane, uint64_t end, uint64_t limit)
@@ -872,6 +873,8 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 	struct dlbuf_frame one;
 	int ret, before = 0;
 
+	if ((uint32_t)f->order > DLBUF_ORDER_FENCE)
+		return fail(-EINVAL, "the frame's order is %d: 0 to 3 are possible", f->order);
 	if (f->flags & DLBUF_FRAME_READ_ONLY && o->access & DLBUF_WRITE)
 		return fail(-EACCES, "the frame is read-only: its producer lets others read "
 			    "the buffer too");

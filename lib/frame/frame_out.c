@@ -120,8 +120,8 @@ static int check_size(const DLTensor *l, uint32_t i, struct dlbuf_format_plane p
 	return 0;
 }
 
-static int describe(const struct tensor *t, uint32_t i, const struct format *format,
-		    struct dlbuf_format_plane p, struct dlbuf_frame *f)
+static int describe_plane(const struct tensor *t, uint32_t i, const struct format *format,
+			  struct dlbuf_format_plane p, struct dlbuf_frame *f)
 {
 	DLTensor l = tensor_layout(t);
 	int64_t pitch;
@@ -149,8 +149,8 @@ static int describe(const struct tensor *t, uint32_t i, const struct format *for
 }
 
 /* Waits for work that has no fence, and collects the fences of the other work. */
-static int order(DLManagedTensorVersioned *const tensors[], uint32_t n,
-		 uint64_t deadline_ns, int *fence)
+static int order_work(DLManagedTensorVersioned *const tensors[], uint32_t n,
+		      uint64_t deadline_ns, int *fence)
 {
 	const struct wait wait = { .fence = -1, .deadline_ns = deadline_ns };
 	struct use uses[DLBUF_MAX_PLANES];
@@ -205,7 +205,7 @@ int dlbuf_frame_from_tensors(DLManagedTensorVersioned *const tensors[], size_t n
 	for (uint32_t i = 0; !ret && i < n; i++) {
 		ret = tensor_of(tensors[i], &t[i]);
 		if (!ret)
-			ret = describe(t[i], i, format, planes[i], &f);
+			ret = describe_plane(t[i], i, format, planes[i], &f);
 		if (!ret && !(t[i]->imp->id.access & DLBUF_WRITE))
 			f.flags |= DLBUF_FRAME_READ_ONLY;
 	}
@@ -217,7 +217,7 @@ int dlbuf_frame_from_tensors(DLManagedTensorVersioned *const tensors[], size_t n
 		ret = hold(tensors, n, &h);
 	if (ret)
 		return ret;
-	ret = order(tensors, n, deadline_ns, &h->fence);
+	ret = order_work(tensors, n, deadline_ns, &h->fence);
 	if (ret) {
 		hold_free(h);
 		return ret;

@@ -35,6 +35,17 @@ struct bracket {
 /* Their largest number. */
 #define MAX_BRACKETS 16
 
+/*
+ * The stream of an access. The core asks backend->stream() about it once, before the access begins
+ * or ends, and passes the answer to acquire() or release().
+ */
+struct access_stream {
+	void *handle;	/* the caller's; NULL: the default stream */
+	bool asked;	/* the rest is set. False if a tensor is deleted: then release() asks */
+	int refused;	/* the error, if an access has to end nevertheless */
+	void *found;	/* the driver's stream */
+};
+
 typedef void (*modifier_fn)(uint64_t modifier, uint32_t nplanes, void *data);
 
 /*
@@ -56,13 +67,16 @@ struct dlbuf_device {
 	bool wrapped;		/* the context is the application's */
 	struct dlbuf_device *next;	/* list of the process's devices, see device.c */
 	struct cache cache;
-	/* Layouts of the last frame, while no thread uses them: atomic, exchanged for NULL. free() it. */
+	/*
+	 * Layouts of the last frame, while no thread uses them: atomic, exchanged for NULL.
+	 * free() them.
+	 */
 	void *last_frame;
 };
 
 struct backend {
 	const char *name;
-	DLDeviceType type;
+	DLDeviceType type;	/* kDLCPU is the backend cpu's only: its loops prepare such frames */
 	uint32_t paths;		/* PATH_BIT()s that it has; 0: only `direct` */
 	bool waits_implicitly;	/* acquire() waits for the dma-buf's fences */
 	const char *exporter;	/* dlbuf_alloc() tries it first; NULL: udmabuf */
@@ -114,12 +128,12 @@ struct backend {
 	bool (*unimport)(struct import *imp, bool wait);
 
 	/*
-	 * Checks a stream before an access begins or ends on it. -EINVAL, -EBUSY:
-	 * it cannot. STREAM_UNORDERED: the handle means `no order`, so the core
-	 * does not wait for fences, and acquire() gets fence -1. Optional: without
-	 * it the device has no streams.
+	 * Checks stream->handle before an access begins or ends on it, and may set the other
+	 * fields. -EINVAL, -EBUSY: it cannot. STREAM_UNORDERED: the handle means `no
+	 * order`, so the core does not wait for fences, and acquire() gets fence -1.
+	 * Optional: without it the device has no streams.
 	 */
-	int (*stream)(struct dlbuf_device *dev, void *stream, bool ends);
+	int (*stream)(struct dlbuf_device *dev, struct access_stream *stream, bool ends);
 #define STREAM_UNORDERED 1
 
 	/*
@@ -141,7 +155,7 @@ struct backend {
 	 * -ENOMEM do with a fence: the core waits for the fence, and calls with -1.
 	 * Required.
 	 */
-	int (*acquire)(struct import *imp, uint32_t access, void *stream,
+	int (*acquire)(struct import *imp, uint32_t access, const struct access_stream *stream,
 		       int fence);
 
 	/*
@@ -154,7 +168,7 @@ struct backend {
 	 * eventfd, for which the lease waits instead of *fence: the fences of some
 	 * drivers time out and then signal before the work is complete. Required.
 	 */
-	int (*release)(struct import *imp, uint32_t access, void *stream,
+	int (*release)(struct import *imp, uint32_t access, const struct access_stream *stream,
 		       int *fence, int *end);
 
 	/*
@@ -164,9 +178,9 @@ struct backend {
 	 * acquire() and release() for each. Not for backends with wait() or keep().
 	 */
 	int (*acquire_all)(const struct bracket *brackets, uint32_t n,
-			   void *stream, int fence);
+			   const struct access_stream *stream, int fence);
 	int (*release_all)(const struct bracket *brackets, uint32_t n,
-			   void *stream, int *fence);
+			   const struct access_stream *stream, int *fence);
 
 	/*
 	 * Waits for released work on imp that conflicts with the access. With

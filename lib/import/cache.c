@@ -113,7 +113,7 @@ static struct import **recent(struct cache *cache, int fd)
 }
 
 /* Under the lock: removes imp from the guesses. */
-static void forget(struct cache *cache, struct import *imp)
+static void forget_guess(struct cache *cache, struct import *imp)
 {
 	struct import **p = recent(cache, imp->last_fd);
 
@@ -191,7 +191,7 @@ static void take_out(struct cache *cache, struct import *imp)
 	imp->gone = true;
 	__atomic_store_n(&imp->refs, 1, __ATOMIC_RELAXED);
 	if (!imp->staging)
-		forget(cache, imp);
+		forget_guess(cache, imp);
 	if (!import_gives_event(imp))
 		table_remove(cache, imp);
 }
@@ -296,7 +296,7 @@ static void remember(struct cache *cache, struct import *imp, int fd)
 		*recent(cache, fd) = imp;
 		return;
 	}
-	forget(cache, imp);
+	forget_guess(cache, imp);
 	imp->last_fd = fd;
 }
 
@@ -339,16 +339,16 @@ static struct import *guess(struct cache *cache, int fd, uint32_t access,
 		return imp;
 	pthread_mutex_lock(&cache->lock);
 	cache->hits--;
-	forget(cache, imp);
+	forget_guess(cache, imp);
 	pthread_mutex_unlock(&cache->lock);
 	cache_unref(imp);
 	return NULL;
 }
 
 /* Finds an import by identity; NULL: there is none. */
-static struct import *find(struct cache *cache, int fd,
-			   const struct buffer_id *id, uint32_t paths,
-			   bool counted)
+static struct import *find_import(struct cache *cache, int fd,
+				  const struct buffer_id *id, uint32_t paths,
+				  bool counted)
 {
 	struct import *imp, *old = NULL;
 
@@ -386,7 +386,7 @@ void cache_add(struct cache *cache, struct import *imp)
 }
 
 /* Adds a new import, or returns the one that another thread added meanwhile. */
-static struct import *insert(struct cache *cache, struct import *imp, int fd)
+static struct import *insert_import(struct cache *cache, struct import *imp, int fd)
 {
 	struct import *other;
 
@@ -431,7 +431,7 @@ struct import *cache_take_staging(struct cache *cache, uint64_t bytes)
 }
 
 /* A request without PATHS_BRIEF makes the cache keep the import. */
-static void keep(struct import *imp, uint32_t paths)
+static void clear_brief(struct import *imp, uint32_t paths)
 {
 	if (!(paths & PATHS_BRIEF) &&
 	    __atomic_load_n(&imp->brief, __ATOMIC_RELAXED))
@@ -454,14 +454,14 @@ int cache_get(struct dlbuf_device *dev, int fd, uint32_t access, uint32_t paths,
 	ret = import_identify(fd, access, &id, &fd_access);
 	if (ret)
 		return ret;
-	imp = find(cache, fd, &id, paths, counted);
+	imp = find_import(cache, fd, &id, paths, counted);
 	if (imp)
 		goto found;
 	/* Without the lock, so that no other thread waits for the driver. */
 	ret = import_create(dev, fd, &id, fd_access, paths, end, &imp);
 	if (ret)
 		return ret;
-	imp = insert(cache, imp, fd);
+	imp = insert_import(cache, imp, fd);
 	log_at(DLBUF_LOG_DEBUG, "%s: imported dma-buf %llu, %llu bytes, %s",
 	       dev->name, (unsigned long long)id.ino,
 	       (unsigned long long)imp->bytes, dlbuf_path_name(imp->path));
@@ -471,7 +471,7 @@ found:
 		cache_unref(imp);
 		return ret;
 	}
-	keep(imp, paths);
+	clear_brief(imp, paths);
 	*out = imp;
 	return 0;
 }

@@ -55,7 +55,7 @@ struct cache {
 	uint64_t stale;		/* an import is stale after so many later imports */
 	uint64_t hits, misses, evictions;
 	uint64_t copies, copied_bytes;
-	size_t tensors;		/* atomic; size_t, because some CPUs lack 64-bit atomics */
+	size_t tensors;		/* atomic, for lib/tensor; some CPUs lack 64-bit atomics */
 	uint64_t live_bytes, idle_bytes;
 };
 
@@ -118,13 +118,6 @@ void cache_forget(struct dlbuf_device *dev, const struct buffer_id *id);
 
 /* Counts a copied frame in the statistics. */
 void cache_count_copy(struct cache *cache, uint64_t bytes);
-
-/* Counts a tensor in the statistics: 1 or -1. */
-static inline void cache_count_tensor(struct cache *cache, int change)
-{
-	__atomic_add_fetch(&cache->tensors, change, __ATOMIC_RELAXED);
-}
-
 
 void cache_get_stats(struct cache *cache, struct dlbuf_device_stats *stats);
 

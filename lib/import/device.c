@@ -262,7 +262,7 @@ void dlbuf_device_close(struct dlbuf_device *dev)
 	device_unref(dev);
 }
 
-static void describe(struct dlbuf_device *dev, struct dlbuf_device_info *info)
+static void describe_device(struct dlbuf_device *dev, struct dlbuf_device_info *info)
 {
 	*info = (struct dlbuf_device_info){
 		.device = dev->dl,
@@ -284,7 +284,7 @@ int dlbuf_device_get_info(struct dlbuf_device *dev,
 
 	if (ret)
 		return ret;
-	describe(dev, &out);
+	describe_device(dev, &out);
 	return INFO_PUT(info, &out, "dlbuf_device_info");
 }
 

@@ -48,7 +48,7 @@ static uint32_t lane_alignment(DLDataType dtype)
 	       lane / 2 : lane;
 }
 
-static int check(const DLTensor *layout, uint32_t *bytes)
+static int check_layout(const DLTensor *layout, uint32_t *bytes)
 {
 	int ret;
 
@@ -170,7 +170,7 @@ int dlbuf_layout_extent(const DLTensor *layout, uint64_t *first, uint64_t *end)
 
 	if (!first || !end)
 		return fail(-EINVAL, "first or end is NULL");
-	ret = check(layout, &bytes);
+	ret = check_layout(layout, &bytes);
 	if (!ret)
 		ret = extent(layout, bytes, &f, &e);
 	if (ret)

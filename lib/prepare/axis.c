@@ -12,7 +12,7 @@ double prepare_floor(double x)
 {
 	double whole;
 
-	/* Such values are whole, and no int64_t. */
+	/* Such values are whole numbers that may not fit an int64_t. */
 	if (x >= 0x1p62 || x <= -0x1p62)
 		return x;
 	whole = (double)(int64_t)x;
@@ -97,7 +97,7 @@ static int64_t clamp(int64_t x, int64_t low, int64_t high)
 	return x < low ? low : x > high ? high : x;
 }
 
-/* The samples begin..end of one output, and their weights, which are not normalised. */
+/* The samples [begin, end) of one output, limited to [low, high), and what their weights need. */
 struct window {
 	int64_t begin, end, low, high;
 	double centre, scale, part;
@@ -112,7 +112,7 @@ static struct window window_of(enum dlbuf_filter filter, double from, double sca
 
 	switch (filter) {
 	case DLBUF_FILTER_NEAREST:
-		/* Rounding must not decide on which side of a border a position is. */
+		/* A position on a border belongs to the sample behind it, in spite of rounding. */
 		w.begin = clamp((int64_t)prepare_floor(w.centre + 1e-9), low, high - 1);
 		w.end = w.begin + 1;
 		return w;
@@ -151,7 +151,7 @@ static double weight_of(enum dlbuf_filter filter, const struct window *w, double
 	case DLBUF_FILTER_AREA:
 		a = from + i * scale;
 		b = a + scale;
-		/* Beyond the border is the border's sample. */
+		/* The first and the last sample also count for the part beyond them. */
 		return (b < j + 1 || j == w->high - 1 ? b : j + 1) - (a > j || j == w->low ? a : j);
 	default:
 		return kernel(filter, (j + .5 - w->centre) / w->scale);
@@ -170,7 +170,7 @@ static int grow(struct axis *a, size_t padded, uint32_t taps)
 	return 0;
 }
 
-/* The same as below for DLBUF_FILTER_BILINEAR, in one pass: small crops cost little else. */
+/* As prepare_axis(), for DLBUF_FILTER_BILINEAR, in one pass: for small crops its cost matters. */
 static void bilinear_axis(const struct axis_of *of, double scale, struct axis *out)
 {
 	const int32_t low = (int32_t)of->low, last = (int32_t)of->high - 1;
@@ -185,7 +185,7 @@ static void bilinear_axis(const struct axis_of *of, double scale, struct axis *o
 		double part = centre - whole;
 		int32_t first = (int32_t)whole;
 
-		/* The border's sample is repeated. */
+		/* The sample at the border is repeated. */
 		if (first < low || first >= last) {
 			first = first < low ? low : last;
 			part = 0;
@@ -195,7 +195,10 @@ static void bilinear_axis(const struct axis_of *of, double scale, struct axis *o
 		left[i] = (float)(1 - part);
 		right[i] = (float)part;
 	}
-	/* All outputs have `taps` samples; the last of the row begin earlier. */
+	/*
+	 * Every output has `taps` samples. So outputs at the end of the row begin earlier, with
+	 * weight 0 there.
+	 */
 	for (uint32_t i = padded; out->taps == 2 && i-- && out->first[i] == last;) {
 		out->first[i]--;
 		left[i] = 0;
@@ -239,7 +242,7 @@ int prepare_axis(enum dlbuf_filter filter, double from, double length, uint32_t 
 		int64_t first;
 
 		w = window_of(filter, from, scale, begin + (i < n ? i : n - 1), low, high);
-		/* All outputs have `taps` samples; the last of the row begin earlier. */
+		/* As above, outputs at the end of the row begin earlier. */
 		first = w.begin < (int64_t)high - taps ? w.begin : (int64_t)high - taps;
 		out->first[i] = (int32_t)first;
 		for (int64_t j = w.begin; j < w.end; j++)

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT
 /*
- * Bytes that become bytes, in fixed point: each component of an output row is a row of samples
- * with 7 bits after the point, scaled along both axes; then the matrix, and the results. Where
- * samples need no more bits, other types are made of the same rows, by a matrix in floats.
+ * Plans from bytes to bytes, in fixed point. Each component of an output row becomes a row of
+ * samples, which are scaled along both axes and have 7 bits after the point. The matrix makes the
+ * results from these rows. If the samples need no more bits than that, the same rows also serve
+ * tensors of other types, with a matrix in floats.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "prepare.h"
 
-/* Outputs of a row, in whole vectors of the widest. */
+/* The outputs of a row, rounded up to vectors of 16 values. */
 static uint32_t padded(const struct dlbuf_prepare *p)
 {
 	return (p->width + 15) & ~15u;
 }
 
-/* A value times 2^bits, if it fits. */
+/* Rounds x * 2^bits. False: it does not fit. */
 static bool fixed(double x, int bits, int16_t *out)
 {
 	x = prepare_floor(x * (1 << bits) + .5);
@@ -25,8 +26,8 @@ static bool fixed(double x, int bits, int16_t *out)
 	return true;
 }
 
-/* The weight of the second of two, less than 1. */
-static int16_t weight_of(float w)
+/* A weight with 15 bits after the point, less than 1. */
+static int16_t fixed_weight(float w)
 {
 	int32_t weight = (int32_t)(w * 32768 + .5f);
 
@@ -48,14 +49,14 @@ static enum byte_kind kind_of(const struct dlbuf_prepare *p, const struct byte_v
 		p->nout == 3 && same && !m[0][2] && !m[2][1] ? BYTES_BGR_OF_YUV : BYTES_ANY;
 }
 
-/* False: a sum could be beyond 16 bits, or a result too far away (docs/prepare.md). */
-static bool find_values(const struct dlbuf_prepare *p, struct byte_values *v)
+/* False: a sum could need more than 16 bits, or a result be too inexact (docs/prepare.md). */
+static bool find_fixed_values(const struct dlbuf_prepare *p, struct byte_values *v)
 {
-	/* Signed results are computed as unsigned ones, 128 higher. */
+	/* Signed results are computed as unsigned ones, which are 128 higher. */
 	double up = p->zero_point + (p->store == STORE_I8 ? 128 : 0), least, most, offset, error;
 
 	*v = (struct byte_values){ .flip = p->store == STORE_I8 ? 128 : 0 };
-	/* B, G, R of R, G, B: a component a channel again. */
+	/* Channels B, G, R of components R, G, B: `reversed` makes it one component per channel. */
 	v->reversed = p->nout == 3 && p->source.ncomponents == 3 && !p->values.matrix[0][0] &&
 		!p->values.matrix[0][1];
 	for (uint32_t c = 0; c < p->nout; c++) {
@@ -74,7 +75,7 @@ static bool find_values(const struct dlbuf_prepare *p, struct byte_values *v)
 			offset += p->wide.found ? 128 * m[j] : 0;
 			least += 127.5 * (m[j] - size * p->wide.gain);
 			most += 127.5 * (m[j] + size * p->wide.gain);
-			/* A sample's; of the product, and of the entry. */
+			/* The errors of a sample, of the product, and of the entry. */
 			error += size * p->wide.error + (m[j] ? 1 / 64. : 0);
 			error += *entry == m[j] * (1 << 13) ? 0 : 1 / 64.;
 		}
@@ -89,8 +90,8 @@ static bool find_values(const struct dlbuf_prepare *p, struct byte_values *v)
 	return true;
 }
 
-/* The axis along y of a group. */
-static const struct axis *rows_of(const struct dlbuf_prepare *p, const struct byte_group *g)
+/* The axis of a group along y. */
+static const struct axis *axis_of_rows(const struct dlbuf_prepare *p, const struct byte_group *g)
 {
 	return &p->y[p->source.components[g->first].fine];
 }
@@ -132,7 +133,7 @@ static void add_group(struct dlbuf_prepare *p, uint32_t first, uint32_t n)
 	g->load = find_load(p, g);
 	if (p->wide.found)
 		return;
-	/* The kernels have what formats need often; other groups are divided. */
+	/* The kernels have the groups that formats need often. Other groups are divided. */
 	if (n == 1 || (n == 2 && g->load < BYTES_OF_2) ||
 	    (n == 3 && (g->load == BYTES_OF_4 || g->load == BYTES_OF_8)))
 		return;
@@ -142,8 +143,8 @@ static void add_group(struct dlbuf_prepare *p, uint32_t first, uint32_t n)
 }
 
 /*
- * Each output is so many quarters of a sample behind the one before it, from `low` + first on. With
- * `repeats` the samples at both ends serve outputs beyond them, too.
+ * Whether output i is at low + (first + i * quarters) / 4, in samples. With `repeats` the first and
+ * the last sample are repeated for outputs beyond them.
  */
 static bool is_even(const struct axis *a, int32_t quarters, int32_t first, bool repeats)
 {
@@ -161,7 +162,7 @@ static bool is_even(const struct axis *a, int32_t quarters, int32_t first, bool 
 	return true;
 }
 
-/* The bits after the point that the weights of two samples need; 8: more than 7. */
+/* The number of bits after the point that the weights of two samples need; 8: more than 7. */
 static int bits_of(const struct axis *a)
 {
 	const float *second = a->taps == 2 ? a->weights + ((a->n + 7) & ~7u) : NULL;
@@ -176,8 +177,8 @@ static int bits_of(const struct axis *a)
 	return bits;
 }
 
-/* No sample has to be rounded, and the kernels make floats of it. */
-static bool is_whole(const struct dlbuf_prepare *p)
+/* Whether samples are exact without rounding, and the kernels make floats of them. */
+static bool is_exact(const struct dlbuf_prepare *p)
 {
 	if (p->nout < 3 || p->source.ncomponents < 3 || !p->byte_kernels->floats)
 		return false;
@@ -187,7 +188,7 @@ static bool is_whole(const struct dlbuf_prepare *p)
 	return true;
 }
 
-/* Whether pixels are copied: no value is changed, and each output is one sample. */
+/* Sets p->copied if no value changes and each output is one sample. */
 static void find_copied(struct dlbuf_prepare *p)
 {
 	const struct byte_values *v = &p->byte_values;
@@ -209,7 +210,7 @@ static void find_copied(struct dlbuf_prepare *p)
 	}
 }
 
-/* Whether the axes have the weights that struct byte_pairs takes as constants. */
+/* Sets p->pairs if the axes have the weights that are constants in struct byte_pairs. */
 static void find_pairs(struct dlbuf_prepare *p)
 {
 	const struct component *c = p->source.components;
@@ -225,17 +226,18 @@ static void find_pairs(struct dlbuf_prepare *p)
 	    c[1].step != (q->packed ? 4 : 2) ||
 	    (q->packed && luma->low != 2 * chroma->low))
 		return;
-	/* A difference of two sums of products needs 16 bits. */
+	/* The difference of two sums of products must fit 16 bits. */
 	for (uint32_t i = 0; i < 3; i++)
 		if (abs(v->matrix[i][1]) + abs(v->matrix[i][2]) >= 1 << 15)
 			return;
 	q->moved = is_even(chroma, q->halved ? 4 : 2, q->halved ? 1 : -1, true);
 	q->found = (q->moved || is_even(chroma, q->halved ? 4 : 2, 0, true)) &&
-		is_even(luma, q->halved ? 8 : 4, q->halved ? 2 : 0, false) && bits_of(&p->y[1]) < 8 &&
+		is_even(luma, q->halved ? 8 : 4, q->halved ? 2 : 0, false) &&
+		bits_of(&p->y[1]) < 8 &&
 		(q->halved ? bits_of(&p->y[0]) < 8 : p->y[0].taps == 1);
 }
 
-/* Y is the same for all channels of floats; no U in R, no V in B. */
+/* Whether Y counts the same for all channels in floats, U not for R, and V not for B. */
 static bool same_luma(const struct dlbuf_prepare *p)
 {
 	const float (*m)[4] = p->values.matrix;
@@ -245,8 +247,8 @@ static bool same_luma(const struct dlbuf_prepare *p)
 }
 
 /*
- * The weights of output i, of which the largest has what is missing from 1. Returns how far they
- * are from the exact ones together, times 32768.
+ * Finds the weights of output i. The largest one gets the difference that makes the sum 1. Returns
+ * the sum of all differences from the exact weights, times 32768.
  */
 static float wide_weights(const struct axis *a, uint32_t i, int16_t *to, float *gain)
 {
@@ -276,7 +278,7 @@ static float wide_weights(const struct axis *a, uint32_t i, int16_t *to, float *
 	return error + (float)(missing < 0 ? -missing : missing);
 }
 
-/* How far sums of samples can be from the exact ones, of samples that are up to 128. */
+/* The largest error of a sum of samples, where samples are at most 128. */
 static double wide_error(const struct axis *a, float *gain)
 {
 	float most = 0, error, sum;
@@ -291,7 +293,7 @@ static double wide_error(const struct axis *a, float *gain)
 	return (double)most * 128 / 32768 + a->taps / 256.;
 }
 
-/* Whether sums of samples fit, and the components are of one plane. */
+/* Whether the sums of samples fit 16 bits, and all components are of one plane. */
 static bool find_wide(struct dlbuf_prepare *p)
 {
 	const struct component *c = p->source.components;
@@ -323,7 +325,7 @@ bool prepare_bytes_find(struct dlbuf_prepare *p)
 	if (!p->byte_kernels || s->sample != SAMPLE_U8 || s->group.words || s->packed.samples ||
 	    s->mosaic)
 		return false;
-	/* A sum of two weights, and another, are rounded. */
+	/* Samples are rounded along each axis. */
 	p->wide.gain = 1;
 	p->wide.error = 4 / 256.;
 	p->wide.found = p->opts.filter > DLBUF_FILTER_TRIANGLE;
@@ -333,8 +335,8 @@ bool prepare_bytes_find(struct dlbuf_prepare *p)
 	if (p->wide.found && !find_wide(p))
 		return p->wide.found = false;
 	p->in_floats = p->store > STORE_I8 || p->opts.flags & DLBUF_PREPARE_EXACT ||
-		!find_values(p, &p->byte_values);
-	if (p->in_floats && (p->wide.found || !is_whole(p)))
+		!find_fixed_values(p, &p->byte_values);
+	if (p->in_floats && (p->wide.found || !is_exact(p)))
 		return p->wide.found = false;
 	if (p->wide.found) {
 		add_group(p, 0, s->ncomponents);
@@ -352,7 +354,8 @@ bool prepare_bytes_find(struct dlbuf_prepare *p)
 		(p->in_floats ? same_luma(p) : p->byte_values.kind >= BYTES_YUV) &&
 		(!p->in_floats || p->groups[1].kept == (p->groups[0].load == BYTES_IN_ORDER)) &&
 		!p->groups[0].kept && (p->groups[0].load <= BYTES_32 ||
-				       (p->groups[0].load == BYTES_IN_ORDER && p->groups[1].kept)) &&
+				       (p->groups[0].load == BYTES_IN_ORDER &&
+					p->groups[1].kept)) &&
 		(p->groups[1].load <= BYTES_32 || p->groups[1].kept);
 	for (int i = 0; i < 2 && p->direct; i++)
 		if (p->groups[i].load == BYTES_16 && !p->groups[i].kept)
@@ -371,7 +374,8 @@ void prepare_bytes_tables(struct dlbuf_prepare *p, struct arena *from)
 	size_t n = padded(p);
 
 	if (p->wide.found) {
-		const struct axis *x = &p->x[p->source.components[0].fine], *y = rows_of(p, p->groups);
+		const struct axis *x = &p->x[p->source.components[0].fine];
+		const struct axis *y = axis_of_rows(p, p->groups);
 
 		p->groups[0].places = prepare_part(from, n * sizeof(*p->groups->places));
 		p->groups[0].weights = prepare_part(from, n * x->taps * sizeof(int16_t));
@@ -414,13 +418,14 @@ static void fill_wide(struct dlbuf_prepare *p)
 {
 	struct byte_group *g = &p->groups[0];
 	const struct component *c = p->source.components;
-	const struct axis *x = &p->x[c->fine], *y = rows_of(p, g);
+	const struct axis *x = &p->x[c->fine], *y = axis_of_rows(p, g);
 	float gain;
 
 	for (uint32_t i = 0; i < padded(p); i++) {
 		uint32_t of = i < p->width ? i : p->width - 1;
 
-		g->places[i] = x->first[of] * c->step + g->begin - (int32_t)p->rings[g->plane].begin;
+		g->places[i] = x->first[of] * c->step + g->begin -
+			       (int32_t)p->rings[g->plane].begin;
 		wide_weights(x, of, g->weights + (size_t)i * x->taps, &gain);
 	}
 	for (uint32_t i = 0; i < y->n; i++)
@@ -442,15 +447,15 @@ void prepare_bytes_fill(struct dlbuf_prepare *p)
 		int32_t begin = (int32_t)p->rings[g->plane].begin;
 
 		for (uint32_t i = 0; i < padded(p); i++) {
-			/* Beyond the last output: the last one. */
+			/* The outputs behind the last one are like it. */
 			uint32_t of = i < p->width ? i : p->width - 1, window = i & ~7u;
-			/* The second sample alone is a first one. */
+			/* A second sample of weight 1 is used as the first one. */
 			bool alone = taps && x->weights[second + of] == 1;
 			int32_t at = (x->first[of] + alone) * c->step + g->begin - begin;
 			uint8_t *lookups = g->lookups + i / 8 * 16;
 
 			if (taps)
-				g->weights[i] = alone ? 0 : weight_of(x->weights[second + of]);
+				g->weights[i] = alone ? 0 : fixed_weight(x->weights[second + of]);
 			if (g->load < BYTES_OF_2) {
 				if (i == window)
 					g->places[i / 8] = at;
@@ -472,13 +477,13 @@ struct byte_source find_rows(const struct dlbuf_prepare *p, const struct band *b
 			     const struct byte_group *g, const void *data, int64_t pitch,
 			     uint32_t y, int64_t *row)
 {
-	const struct axis *axis = rows_of(p, g);
+	const struct axis *axis = axis_of_rows(p, g);
 	float w = axis->taps > 1 ? axis->weights[((axis->n + 7) & ~7u) + y] : 0;
 	struct byte_source from = { .a = NULL };
 
 	*row = axis->first[y] + (w == 1);
 	if (w != 1)
-		from.weight_b = weight_of(w);
+		from.weight_b = fixed_weight(w);
 	if (g->kept)
 		return from;
 	from.a = from.b = prepare_fetch(p, b, g->plane, data, pitch, *row, *row);
@@ -487,7 +492,7 @@ struct byte_source find_rows(const struct dlbuf_prepare *p, const struct band *b
 	return from;
 }
 
-/* Scales the rows that are kept and not there yet. in: the group's components. */
+/* Scales the kept rows that are missing. Sets in[] for the components of the group. */
 static void keep_rows(const struct dlbuf_prepare *p, const struct band *b,
 		      const struct byte_group *g, const void *data, int64_t pitch, int64_t row,
 		      int16_t weight, struct byte_row in[])
@@ -512,13 +517,13 @@ static void keep_rows(const struct dlbuf_prepare *p, const struct band *b,
 	}
 }
 
-/* Rows y.. of samples of a wide filter, and one of them for each component. */
+/* Computes a batch of rows of a wide filter from y on, unless it is there. Sets in[] to row y. */
 static void wide_rows(const struct dlbuf_prepare *p, const struct band *b, const void *data,
 		      int64_t pitch, uint32_t y, struct byte_row in[])
 {
 	const struct byte_group *g = &p->groups[0];
 	const struct component *c = p->source.components;
-	const struct axis *axis = rows_of(p, g);
+	const struct axis *axis = axis_of_rows(p, g);
 	size_t to = PART_BYTES(padded(p) * sizeof(int16_t)) / sizeof(int16_t);
 	uint32_t batch = p->byte_kernels->batch, n = 0, rows;
 	struct byte_sum sums[16];
@@ -530,14 +535,16 @@ static void wide_rows(const struct dlbuf_prepare *p, const struct band *b, const
 		*b->numbers = y;
 		for (uint32_t j = 0; j < rows; j++) {
 			const int16_t *w = p->wide.weights + (size_t)(y + j) * axis->taps;
-			uint32_t from = 0, end = axis->taps, at = (uint32_t)(axis->first[y + j] - first);
+			uint32_t at = (uint32_t)(axis->first[y + j] - first);
+			uint32_t from = 0, end = axis->taps;
 
 			while (end > 1 && !w[end - 1])
 				end--;
 			while (from + 1 < end && !w[from])
 				from++;
 			for (n = n < at + from ? at + from : n; n < at + end; n++)
-				b->table[n] = prepare_fetch(p, b, g->plane, data, pitch, first + n, first);
+				b->table[n] = prepare_fetch(p, b, g->plane, data, pitch,
+							    first + n, first);
 			sums[j] = (struct byte_sum){ b->table + at + from, w + from, end - from };
 		}
 		p->byte_kernels->wide(b->batch, to, g, p->width, p->x[c->fine].taps, c->step, sums,
@@ -548,15 +555,15 @@ static void wide_rows(const struct dlbuf_prepare *p, const struct band *b, const
 }
 
 /*
- * A row of pixels of pairs. The last sample of chroma is repeated behind it, in rows that are the
- * band's.
+ * Computes a row of pairs. The last chroma sample is repeated behind the row, which only writes to
+ * rows of the band.
  */
 static void pairs_row(const struct dlbuf_prepare *p, const struct band *b,
 		      const void *const planes[], const int64_t pitches[], uint32_t y, uint8_t *dst)
 {
 	const struct byte_pairs *q = &p->pairs;
 	size_t each = q->packed ? 4 : 2, at = (p->x[1].high - p->x[1].low) * each;
-	/* Luma that is whole vectors is read once, in order. */
+	/* A luma row of whole vectors is read in place. */
 	bool whole = !q->packed && !q->halved && p->width % 32 == 0;
 	struct byte_source from[2] = { { .weight_b = 0 } };
 	int64_t row;
@@ -590,15 +597,16 @@ static void copied_row(const struct dlbuf_prepare *p, const struct band *b,
 	const uint8_t *from = (const uint8_t *)planes[g->plane] + row * pitch;
 
 	from += p->rings[g->plane].begin;
-	/* Words are read in order, the last four as one vector. */
+	/* Consecutive words are read in place, the last four as one vector. */
 	if (places || p->width < 4 || p->rings[g->plane].begin % 4)
 		from = prepare_fetch(p, b, g->plane, planes[g->plane], pitch, row, row);
 	p->byte_kernels->copied(dst, places, from, p->width, p->order, p->byte_values.flip);
 }
 
 void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
-		       const void *const planes[], const int64_t pitches[], uint32_t y, uint8_t *dst,
-		       int64_t along, int64_t channel, struct byte_samples *samples)
+		       const void *const planes[], const int64_t pitches[], uint32_t y,
+		       uint8_t *dst, int64_t along, int64_t channel,
+		       struct byte_samples *samples)
 {
 	const struct byte_values *v = &p->byte_values;
 	bool pixels = p->nout == 3 && channel == 1 && along == 3, plain = along == 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The inner loops for bytes that become bytes, in fixed point: rows of samples have 7 bits after
- * the point, weights 15, the matrix 13, and results 5. A file that defines KERNELS includes it:
- * for NEON; or for x86 with WIDE, 16 with AVX2 and 8 with SSE4.1.
+ * The inner loops for plans from bytes to bytes, in fixed point. After the point, samples have 7
+ * bits, weights 15, the matrix 13, and results 5. A file that defines KERNELS includes this one:
+ * for NEON, or for x86, where WIDE is 16 with AVX2 and 8 with SSE4.1.
  */
 #include <string.h>
 
@@ -26,8 +26,8 @@ typedef uint16_t vu __attribute__((vector_size(WIDE * 2), aligned(2)));
 
 /*
  * MULTIPLY(a, b) is (a * b + 2^14) >> 15. LEFTS and RIGHTS are the first and the last 8 of each 16
- * bytes, times 2^7. lookup() finds bytes idx[i] of n registers, within each 16 bytes. The results
- * that are stored are x >> 5, as bytes of 0 to 255, and with flip 128 as signed ones.
+ * bytes, times 2^7. FOUND() looks bytes up by their indices, within each 16 bytes. RESULTS() are
+ * x >> 5, limited to bytes of 0 to 255. With flip 128 these become signed bytes.
  */
 #ifdef __aarch64__
 #define MULTIPLY(a, b) ((vs)vqrdmulhq_s16((int16x8_t)(a), (int16x8_t)(b)))
@@ -38,14 +38,14 @@ typedef uint16_t vu __attribute__((vector_size(WIDE * 2), aligned(2)));
 #define AT_MOST(a, b) ((vs)vminq_s16((int16x8_t)(a), (int16x8_t)(b)))
 #define ZIP_LOW(a, b) ((vs)vzip1q_s16((int16x8_t)(a), (int16x8_t)(b)))
 #define ZIP_HIGH(a, b) ((vs)vzip2q_s16((int16x8_t)(a), (int16x8_t)(b)))
-/* Vectors of results that are stored at once. */
+/* The number of vectors of results that are stored at once. */
 #define STEP 2
 #define FOUND(v, at) ((vb)vqtbl1q_u8((uint8x16_t)(v), (uint8x16_t)(at)))
 #define EACH_STEP(f) f(0) f(1)
 #define RESULTS(x, flip) veorq_u8(vqshrun_high_n_s16(vqshrun_n_s16((int16x8_t)(x)[0], 5), \
 						     (int16x8_t)(x)[1], 5), vdupq_n_u8(flip))
 
-static inline void store_row(uint8_t *dst, const vs x[STEP], uint8_t flip)
+static inline void store_results(uint8_t *dst, const vs x[STEP], uint8_t flip)
 {
 	vst1q_u8(dst, RESULTS(x, flip));
 }
@@ -75,11 +75,11 @@ void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP], const vs z[S
 #define STEP 1
 #define FOUND(v, at) ((vb)_mm_shuffle_epi8((__m128i)(v), (__m128i)(at)))
 #define EACH_STEP(f) f(0)
-/* The results x and y: 8 of x, then 8 of y, in each 16 bytes. */
+/* Each 16 bytes have 8 results of x, then 8 results of y. */
 #define RESULTS(x, y, flip) \
 	((vt)X86(packus_epi16)((vx)((x)[0] >> 5), (vx)((y)[0] >> 5)) ^ (flip))
 
-static inline void store_row(uint8_t *dst, const vs x[STEP], uint8_t flip)
+static inline void store_results(uint8_t *dst, const vs x[STEP], uint8_t flip)
 {
 	vt v = RESULTS(x, x, flip);
 
@@ -112,7 +112,7 @@ void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP], const vs z[S
 }
 #endif
 
-/* Results that are stored at once. */
+/* The number of results that are stored at once. */
 #define AT_ONCE (STEP * WIDE)
 
 static inline vs vs_load(const int16_t *p)
@@ -125,7 +125,7 @@ static inline vs between_two(vs a, vs b, vs weight)
 	return a + MULTIPLY(b - a, weight);
 }
 
-/* Register k of 8 outputs: of each its place's 2, 4 or 8 bytes. */
+/* Register k of the bytes of 8 outputs: `unit` (2, 4 or 8) bytes at the place of each output. */
 static inline vb unit_bytes(const uint8_t *row, const int32_t *at, int unit, int k)
 {
 	typedef uint16_t eight __attribute__((vector_size(16)));
@@ -149,7 +149,7 @@ static inline vb unit_bytes(const uint8_t *row, const int32_t *at, int unit, int
 #define UNIT(load) (2 << ((load) - BYTES_OF_2))
 #define NREGS(load) (1 << (load) % 3)
 
-/* For each component the bytes idx + its move of those that are loaded, within each 16. */
+/* Finds for each component the loaded bytes at idx + moves[component], within each 16 bytes. */
 static inline __attribute__((always_inline))
 void find_bytes(vt found[], const uint8_t *row, const int32_t *at, enum byte_load load, vt idx,
 		const uint8_t moves[], int count)
@@ -174,7 +174,8 @@ void find_bytes(vt found[], const uint8_t *row, const int32_t *at, enum byte_loa
 	else if (load == BYTES_OF_4)
 		FIND(vqtbl2q_u8, uint8x16x2_t, { { UNITS(4, 0), UNITS(4, 1) } });
 	else
-		FIND(vqtbl4q_u8, uint8x16x4_t, { { UNITS(8, 0), UNITS(8, 1), UNITS(8, 2), UNITS(8, 3) } });
+		FIND(vqtbl4q_u8, uint8x16x4_t,
+		     { { UNITS(8, 0), UNITS(8, 1), UNITS(8, 2), UNITS(8, 3) } });
 #undef UNITS
 #undef FIND
 #else
@@ -194,7 +195,8 @@ void find_bytes(vt found[], const uint8_t *row, const int32_t *at, enum byte_loa
 		found[c] = (vt)X86(shuffle_epi8)((vx)from[0], (vx)where);
 		/* A byte of an index whose highest bit is set finds 0. */
 		for (int k = 0; k < NREGS(load) && NREGS(load) > 1; k++) {
-			vx mine = X86(adds_epu8)((vx)(where - (uint8_t)(16 * k)), X86(set1_epi8)(0x70));
+			vx mine = X86(adds_epu8)((vx)(where - (uint8_t)(16 * k)),
+						 X86(set1_epi8)(0x70));
 			vt part = (vt)X86(shuffle_epi8)((vx)from[k], mine);
 
 			found[c] = k ? found[c] | part : part;
@@ -205,13 +207,13 @@ void find_bytes(vt found[], const uint8_t *row, const int32_t *at, enum byte_loa
 #undef WHERE
 }
 
-/* Rows of a plane: two with a weight, or one. */
+/* Two rows of a plane with a weight, or one row. */
 struct two_rows {
 	const uint8_t *a, *b;
 	vs weight_b;
 };
 
-/* The components of a group at outputs i.. of a row. */
+/* Computes the components of a group at the outputs from i on. */
 static inline __attribute__((always_inline))
 void samples_at(vs out[], const struct byte_group *g, size_t i, struct two_rows from,
 		enum byte_load load, int count, bool two, bool taps)
@@ -241,7 +243,7 @@ static inline __attribute__((always_inline))
 void samples_of(int16_t *const dst[], const struct byte_group *g, size_t n, struct two_rows from,
 		enum byte_load load, int count, bool two, bool taps)
 {
-	/* A copy, which no store to a row can change. */
+	/* A local copy: no store to a row can change it. */
 	const struct byte_group copy = *g;
 
 	for (size_t i = 0; i < n; i += WIDE) {
@@ -253,7 +255,7 @@ void samples_of(int16_t *const dst[], const struct byte_group *g, size_t n, stru
 	}
 }
 
-/* Outputs that are samples, one after the other. */
+/* The outputs are consecutive samples. */
 static inline void samples_copied(int16_t *restrict dst, size_t n, const struct byte_source *from,
 				  size_t at)
 {
@@ -324,7 +326,7 @@ static inline __attribute__((always_inline)) void turn(vs *to, const vs from[WID
 #undef ZIPPED
 }
 
-/* Sums of samples at 4 * WIDE values of the rows, less 128: each value has `rows` of them. */
+/* For 4 * WIDE values of the rows, computes `rows` sums of samples, less 128. */
 static inline void turned_sums(int16_t *turned, const struct byte_sum sums[], uint32_t rows,
 			       size_t at)
 {
@@ -376,7 +378,8 @@ void wide_of(int16_t *const dst[], size_t to, const struct byte_group *g, size_t
 
 			for (uint32_t k = 0; k < taps; k++, from += step * WIDE)
 				for (int c = 0; c < count; c++)
-					sum[c] += MULTIPLY(vs_load(from + move[c]), (vs){ 0 } + w[k]);
+					sum[c] += MULTIPLY(vs_load(from + move[c]),
+							   (vs){ 0 } + w[k]);
 			w += taps;
 			for (int c = 0; c < count; c++)
 				v[c][j] = sum[c];
@@ -399,7 +402,7 @@ static void wide(int16_t *const dst[], size_t to, const struct byte_group *g, ui
 		wide_of(dst, to, g, n, taps, step, sums, rows, turned, 3);
 }
 
-/* Channel c at WIDE places. */
+/* Computes channel c at WIDE places. */
 static inline vs channel(const vs in[3], const struct byte_values *to, uint32_t c, vs first)
 {
 	const int16_t *m = to->matrix[c];
@@ -432,7 +435,7 @@ static inline vs channel(const vs in[3], const struct byte_values *to, uint32_t 
 	return v;
 }
 
-/* Channels at WIDE places. */
+/* Computes all channels at WIDE places. */
 static inline void channels(vs y[][STEP], int k, const vs x[3], const struct byte_values *v,
 			    uint32_t nout)
 {
@@ -444,7 +447,7 @@ static inline void channels(vs y[][STEP], int k, const vs x[3], const struct byt
 		y[c][k] = channel(x, v, c, first);
 }
 
-static inline vs row_at(const struct byte_row *r, size_t i, bool pair)
+static inline vs row_samples(const struct byte_row *r, size_t i, bool pair)
 {
 	vs x = vs_load(r->a + i);
 
@@ -453,10 +456,11 @@ static inline vs row_at(const struct byte_row *r, size_t i, bool pair)
 
 static inline __attribute__((always_inline))
 void results_of(uint8_t *const dst[], const struct byte_row in[], size_t n,
-		const struct byte_values *v, enum byte_kind kind, uint32_t nout, bool pixels, bool pairs)
+		const struct byte_values *v, enum byte_kind kind, uint32_t nout, bool pixels,
+		bool pairs)
 {
 	const size_t bytes = pixels ? 3 : 1;
-	/* Copies, which no store to a row can change. */
+	/* Local copies: no store to a row can change these. */
 	struct byte_values copy = *v;
 	const int one = kind == BYTES_ONE ? 0 : 1;
 	const struct byte_row from[3] = { in[0], in[one], in[2 * one] };
@@ -466,18 +470,18 @@ void results_of(uint8_t *const dst[], const struct byte_row in[], size_t n,
 	uint8_t *const *to = n < AT_ONCE ? few : whole;
 
 	copy.kind = kind;
-	/* The last ones can be those before, once more. */
+	/* The last vectors may include values of the ones before again. */
 	for (size_t i = 0; ; i = i + 2 * AT_ONCE <= n ? i + AT_ONCE : n - AT_ONCE) {
 		vs y[3][STEP], x[3];
 
 #define ONE(k)									\
 		for (int j = 0; j < (kind == BYTES_ONE ? 1 : 3); j++)		\
-			x[j] = row_at(&from[j], i + (k) * WIDE, pairs);		\
+			x[j] = row_samples(&from[j], i + (k) * WIDE, pairs);		\
 		channels(y, k, x, &copy, nout);
 		EACH_STEP(ONE)
 #undef ONE
 		for (uint32_t c = 0; c < nout && !pixels; c++)
-			store_row(to[c] + i, y[c], copy.flip);
+			store_results(to[c] + i, y[c], copy.flip);
 		if (pixels)
 			store_pixels(to[0] + 3 * i, y[0], y[1], y[2], copy.flip);
 		if (i + AT_ONCE >= n)
@@ -525,34 +529,37 @@ static void results(uint8_t *const dst[], const struct byte_row in[], uint32_t n
 	}
 #undef CASES
 }
-/* Pixels of NV12 and its like, without rows between. */
+
+/* Pixels of NV12 and similar formats, which are computed without intermediate rows. */
 enum direct {
-	SAME,		/* luma is as it is, chroma in rows that are kept */
-	KEPT,		/* luma is scaled, chroma in rows that are kept */
-	LUMA_OF_ONE,	/* row, and one sample of it; chroma is scaled */
-	LUMA_OF_TWO,
+	SAME,		/* luma is not scaled, chroma is in kept rows */
+	KEPT,		/* luma is scaled, chroma is in kept rows */
+	LUMA_OF_ONE,	/* luma is one sample of one row, chroma is scaled */
+	LUMA_OF_TWO,	/* luma and chroma are scaled */
 };
 
 static inline __attribute__((always_inline))
 void pixels_at(vs x[3], const struct byte_group g[2], const struct byte_row rows[2],
-	       const uint8_t *whole, size_t at, struct two_rows y0, struct two_rows uv, enum direct how)
+	       const uint8_t *whole, size_t at, struct two_rows y0, struct two_rows uv,
+	       enum direct how)
 {
 	if (how == SAME)
 		x[0] = WIDENED(whole + at);
 	else
-		samples_at(&x[0], &g[0], at, y0, BYTES_32, 1, how != LUMA_OF_ONE, how != LUMA_OF_ONE);
+		samples_at(&x[0], &g[0], at, y0, BYTES_32, 1, how != LUMA_OF_ONE,
+			   how != LUMA_OF_ONE);
 	if (how >= LUMA_OF_ONE) {
 		samples_at(&x[1], &g[1], at, uv, BYTES_32, 2, true, true);
 		return;
 	}
-	x[1] = row_at(&rows[0], at, true);
-	x[2] = row_at(&rows[1], at, true);
+	x[1] = row_samples(&rows[0], at, true);
+	x[2] = row_samples(&rows[1], at, true);
 }
 
 static inline __attribute__((always_inline))
 void direct_of(uint8_t *dst, const struct byte_group g[2], const struct byte_source from[2],
-	       const struct byte_row kept[2], size_t n, const struct byte_values *v, enum byte_kind kind,
-	       enum direct how)
+	       const struct byte_row kept[2], size_t n, const struct byte_values *v,
+	       enum byte_kind kind, enum direct how)
 {
 	const struct byte_group groups[2] = { g[0], g[1] };
 	const struct byte_row rows[2] = { kept[0], kept[1] };
@@ -612,7 +619,7 @@ static void copied(uint8_t *dst, const int32_t *places, const uint8_t *row, uint
 	size_t i = 0;
 	vb v;
 
-	/* Each 4 pixels have 4 bytes more, in the place of the next. */
+	/* Each store of 4 pixels writes 4 bytes too many. The next store overwrites them. */
 #define SIXTEEN(from)									\
 	for (; i + 18 <= n; i += 16)							\
 		for (size_t k = i; k < i + 16; k += 4)					\
@@ -631,17 +638,17 @@ static void copied(uint8_t *dst, const int32_t *places, const uint8_t *row, uint
 	memcpy(dst + 3 * i, &v, n < 4 ? 3 * n : 12);
 }
 
-/* Without these loops, which are large, SSE4.1 takes those of other sources. */
+/* These loops are large. With SSE4.1 the loops for other sources are used in their place. */
 #if defined(__aarch64__) || WIDE == 16
-/* Kinds of pairs. NEON has code for each; x86 takes the last three as values. */
+/* Kinds of pairs. NEON has code for each kind. On x86 the last three are variables. */
 struct pairs_are {
 	bool packed, halved, chroma_first, moved, swapped;
 };
 
 /*
- * pair_bytes() finds those of WIDE pairs: two of luma or of chroma, or with `packed` luma's and
- * then chroma's. pair_value() is times 2^7, of two rows or of one. towards() is so many quarters
- * of the way from a to b.
+ * pair_bytes() finds the bytes of WIDE pairs: both of luma, or both of chroma; with `packed` luma's
+ * and then chroma's. pair_value() is a byte times 2^7, of two rows or of one. towards(a, b, n) is n
+ * quarters of the way from a to b.
  */
 #ifdef __aarch64__
 #define SWAPS_AT_LAST true
@@ -669,7 +676,7 @@ static inline vs pair_value(pair_byte a, pair_byte b, int16_t weight_b, bool two
 				  vdup_n_u8((uint8_t)weight_b)) : (vs)vshll_n_u8(a, 7);
 }
 
-/* x has even and odd outputs, or with `halved` one vector behind the other. */
+/* x[c] are the even and the odd outputs; with `halved` the second vector follows the first. */
 static inline __attribute__((always_inline))
 void store_pairs(uint8_t *dst, vs x[3][2], uint8_t flip, struct pairs_are how)
 {
@@ -749,13 +756,13 @@ static inline vs towards(vs a, vs b, int quarters)
 				30)
 #endif
 
-/* Rows of pairs, and what is constant for them. */
+/* The rows of a line of pairs, and its constants. */
 struct pairs_from {
 	struct byte_source luma, chroma;
 	int16_t weights[2], gain, terms[4], offset[3];
 };
 
-/* The parts of luma at pairs k.. */
+/* Computes the part of luma in the channels. */
 static inline __attribute__((always_inline))
 void luma_of(vs out[2], const pair_byte a[], const pair_byte b[], const struct pairs_from *f,
 	     struct pairs_are how)
@@ -768,7 +775,10 @@ void luma_of(vs out[2], const pair_byte a[], const pair_byte b[], const struct p
 		out[i] = MULTIPLY(out[i], (vs){ 0 } + f->gain);
 }
 
-/* Chroma's part of each channel with its offset at pairs k.., and with `packed` luma's parts. */
+/*
+ * Computes, for the pairs from k on, the part of chroma in each channel, with the channel's offset.
+ * With `packed` also computes the part of luma.
+ */
 static inline __attribute__((always_inline))
 void chroma_at(vs out[3], vs luma[2], size_t k, const struct pairs_from *f, struct pairs_are how)
 {
@@ -795,7 +805,7 @@ static inline __attribute__((always_inline))
 void pairs_of(uint8_t *dst, size_t n, const struct pairs_from *from, uint8_t flip,
 	      struct pairs_are how)
 {
-	/* A copy, which no store to a row can change. */
+	/* A local copy: no store to a row can change it. */
 	const struct pairs_from f = *from;
 	const struct pairs_are plain = { .packed = how.packed, .halved = how.halved };
 	const size_t at_once = how.halved ? AT_ONCE : 2 * WIDE;
@@ -843,7 +853,7 @@ void pairs_of(uint8_t *dst, size_t n, const struct pairs_from *from, uint8_t fli
 static void pairs(uint8_t *dst, const struct byte_pairs *q, const struct byte_source from[2],
 		  uint32_t n, const struct byte_values *v)
 {
-	/* Swapped: the first of chroma in memory is not of the first channel. */
+	/* swapped: the first chroma byte in memory is not for the first channel. */
 	const bool yuv = v->kind == BYTES_YUV, swapped = yuv != q->v_first;
 	const bool back = SWAPS_AT_LAST && swapped;
 	const int begin = back ? 2 : 0, end = 2 - begin, one = yuv == back ? 1 : 2;
@@ -887,7 +897,7 @@ static void pairs(uint8_t *dst, const struct byte_pairs *q, const struct byte_so
 #define PAIRS false, NULL
 #endif
 
-/* Processors that have SSE4.1 alone are rare. */
+/* Processors with SSE4.1 and without AVX2 are rare, so SSE4.1 makes no floats. */
 #if defined(__aarch64__) || WIDE == 16
 #include "floats.h"
 #define FLOATS floats, direct_floats

@@ -122,7 +122,8 @@ static void find_split(struct source *s)
 /* Formats of one value that is a brightness, or is shown as one: depth, touch, infrared. */
 static bool one_value(const struct source *s, const char *letters, uint32_t n)
 {
-	return strchr("ZTIL", letters[0]) || (s->nplanes == 1 && n == 1 && strchr("YR", letters[0]));
+	return strchr("ZTIL", letters[0]) ||
+	       (s->nplanes == 1 && n == 1 && strchr("YR", letters[0]));
 }
 
 /* The values of a component: a value v means (v - zero) / range. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Plans that a device runs by itself: packs them, and puts a run between acquire and release. */
+/* Plans that a device runs: packs their programs, and runs these between acquire and release. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static void pack_axis(struct program *g, uint32_t at, const struct axis *a)
 		       a->n * sizeof(*to));
 }
 
-/* Bit fields of words that the device reads itself. */
+/* Whether the device extracts bit fields of words. */
 static bool has_fields(const struct source *s)
 {
 	return s->view == DLBUF_VIEW_WORDS && !s->group.swapped;
@@ -75,7 +75,7 @@ static void pack(const struct dlbuf_prepare *p, struct program *g)
 	memcpy(g->pad, p->pad, sizeof(g->pad));
 }
 
-/* Names frames that only the CPU prepares, as docs/prepare.md; NULL: of another kind. */
+/* The kind of frames that only the CPU prepares, in the words of docs/prepare.md, or NULL. */
 static const char *left_to_cpu(const struct source *s)
 {
 	if (s->mosaic)
@@ -102,7 +102,8 @@ static int make_program(struct dlbuf_prepare *p, struct program **out, size_t *s
 	struct program *g;
 
 	if (left)
-		return fail(-EOPNOTSUPP, "device %s prepares no %s, the CPU does", p->dev->name, left);
+		return fail(-EOPNOTSUPP, "device %s prepares no %s, the CPU does", p->dev->name,
+			    left);
 	for (int i = 0; i < 2; i++) {
 		if ((uint64_t)p->x[i].taps * p->y[i].taps > PROGRAM_TAPS)
 			return fail(-EOPNOTSUPP, "a value is made of %u x %u samples, device %s "
@@ -134,13 +135,13 @@ int prepare_load(struct dlbuf_prepare *p)
 
 /* ---- runs */
 
-/* A step in bytes; of a single one anything may be said. */
+/* A step in bytes; 0 for a single element, whose step may have any value. */
 static int64_t step_of(int64_t step, uint32_t n, int64_t bytes)
 {
 	return n > 1 ? step * bytes : 0;
 }
 
-/* Extends low..high by n steps. */
+/* Extends [low, high) for n elements, which are `step` apart. */
 static void span(int64_t step, uint32_t n, struct program_part *part)
 {
 	int64_t length = step * (int64_t)(n - 1);
@@ -153,11 +154,11 @@ static void span(int64_t step, uint32_t n, struct program_part *part)
 		part->high = UINT64_MAX;
 }
 
-/* Whether the part is inside its tensor, whose fields anybody can write. */
+/* Checks that the part is inside the tensor: everyone can write the fields of DLPack's struct. */
 static int check_part(const char *what, const struct tensor *t, struct program_part *part)
 {
 	part->imp = t->imp;
-	/* Behind the tensor, `high` may have passed 2^64. */
+	/* If `at` is behind the tensor, `high` may have wrapped at 2^64. */
 	if (part->at > t->end || part->low < t->first || part->high > t->end)
 		return fail(-EINVAL, "%s has fields of DLPack that reach beyond it", what);
 	return 0;
@@ -209,8 +210,8 @@ static void add_bracket(struct program_run *run, struct import *imp, uint32_t ac
 		run->nbrackets++;
 }
 
-static int run_all(const struct dlbuf_prepare *p, const struct program_job *jobs,
-		   uint32_t njobs, int before, int *done)
+static int run_by_backend(const struct dlbuf_prepare *p, const struct program_job *jobs,
+			  uint32_t njobs, int before, int *done)
 {
 	const struct backend *backend = p->dev->backend;
 
@@ -218,27 +219,30 @@ static int run_all(const struct dlbuf_prepare *p, const struct program_job *jobs
 			       backend->program_run(p->program, &jobs->run, before, done);
 }
 
-/* Runs jobs after all that is pending. After a failure nothing runs. */
+/* Runs jobs after all pending work. After a failure nothing runs. */
 static int submit(struct dlbuf_prepare *p, const struct program_job *jobs, uint32_t njobs,
 		  DLManagedTensorVersioned *const tensors[], uint32_t n, uint64_t deadline_ns,
 		  int *done)
 {
 	const struct program_run *run = &jobs->run;
-	/* The caller cannot order the device's other streams. */
+	/* `own`: the caller cannot order work on other streams of the device before the run. */
 	struct wait wait = { .dev = p->dev, .fence = -1, .deadline_ns = deadline_ns, .own = true };
 	struct use uses[ARRAY_SIZE(run->brackets)];
 	int before = -1, ret;
 
 	for (uint32_t i = 0; i < run->nbrackets; i++) {
 		uses[i] = sync_use(run->brackets[i].imp, run->brackets[i].access);
-		/* Without fences the device waits for the run: it begins before the deadline. */
+		/*
+		 * The call waits for a run without a fence. So this thread waits for the uses
+		 * before the run, until the deadline.
+		 */
 		wait.here |= import_gives_event(uses[i].imp);
 	}
 	ret = sync_wait(tensors, n, uses, run->nbrackets, &wait, &before);
 	if (ret)
 		return ret;
 	do
-		ret = run_all(p, jobs, njobs, before, done);
+		ret = run_by_backend(p, jobs, njobs, before, done);
 	while (sync_again(&ret, &before, &wait));
 	ret = sync_begun(tensors, n, ret, before, &wait);
 	if (ret && *done != -1) {
@@ -249,7 +253,7 @@ static int submit(struct dlbuf_prepare *p, const struct program_job *jobs, uint3
 	return ret;
 }
 
-/* The tensors of a lease wait for it once. */
+/* Whether an earlier tensor has the same lease, which waits once. */
 static bool has_lease_before(struct tensor *const list[], uint32_t i)
 {
 	for (uint32_t j = 0; j < i; j++)
@@ -258,9 +262,9 @@ static bool has_lease_before(struct tensor *const list[], uint32_t i)
 	return false;
 }
 
-/* The dma-bufs and leases get the fence of the run. */
-static int finish(const struct program_run *run, struct tensor *const list[], uint32_t n,
-		  int done)
+/* Adds the fence of the run, taken, to the dma-bufs and the leases. */
+static int give_fence(const struct program_run *run, struct tensor *const list[], uint32_t n,
+		      int done)
 {
 	int ret = 0, err;
 
@@ -271,7 +275,7 @@ static int finish(const struct program_run *run, struct tensor *const list[], ui
 		ret = ret ? ret : err;
 	}
 	for (uint32_t i = 0; i < n; i++)
-		if (!has_lease_before(list, i))
+		if (list[i]->lease && !has_lease_before(list, i))
 			lease_hold(list[i]->lease, done, list[i]->imp->dev);
 	if (done != -1)
 		close(done);
@@ -289,7 +293,7 @@ int prepare_tensors(const struct dlbuf_prepare *p, DLManagedTensorVersioned *con
 			ret = fail(-EOPNOTSUPP, "a tensor is of another device than the plan's, %s",
 				   p->dev->name);
 		if (!ret)
-			ret = sync_check_access(list[i], i < n ? DLBUF_READ : DLBUF_WRITE);
+			ret = tensor_check_access(list[i], i < n ? DLBUF_READ : DLBUF_WRITE);
 	}
 	return ret;
 }
@@ -316,7 +320,7 @@ int prepare_job(struct dlbuf_prepare *p, bool pack, struct tensor *const list[],
 		ret = find_out(p, list[n], image->data - (char *)list[n]->imp->data,
 			       &image->steps, run);
 	for (uint32_t i = 0; i < 3 && !ret; i++)
-		if (prepare_same_buffer(&run->sources[i].imp->id, &run->out.imp->id) &&
+		if (buffer_same(&run->sources[i].imp->id, &run->out.imp->id) &&
 		    run->sources[i].low < run->out.high && run->out.low < run->sources[i].high)
 			ret = fail(-EOPNOTSUPP, "the tensor overlaps a plane of the frame");
 	if (ret)
@@ -345,7 +349,7 @@ int prepare_run(struct dlbuf_prepare *p, struct tensor *const list[], uint32_t n
 			ret = submit(p, jobs, njobs, tensors, n + 1, deadline_ns, &done);
 		while (ret && device_relieve(ret, &tried));
 		if (!ret)
-			ret = finish(&jobs->run, list, n + 1, done);
+			ret = give_fence(&jobs->run, list, n + 1, done);
 	}
 	while (taken--)
 		sync_drop(list[taken]);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Three channels in float32, of three components of bytes that are scaled in fixed point without
- * rounding: bytes.h includes it.
+ * Makes three channels in float32 from three components of bytes, which are scaled in fixed point
+ * without rounding. bytes.h includes this file.
  */
 typedef float vq __attribute__((vector_size(WIDE * 2), aligned(4)));
 
-/* Floats of the low half (k = 0) or the high half (k = 1) of a vector of samples. */
+/* The low half (k = 0) or the high half (k = 1) of a vector of samples, as floats. */
 #if defined(__aarch64__)
 #define HALF(x, k) ((vq)vcvtq_f32_s32((k) ? vmovl_high_s16((int16x8_t)(x)) : \
 				      vmovl_s16(vget_low_s16((int16x8_t)(x)))))
@@ -20,7 +20,10 @@ typedef float vq __attribute__((vector_size(WIDE * 2), aligned(4)));
 	((vq)_mm256_min_ps(_mm256_max_ps((__m256)(x), (__m256)(low)), (__m256)(high)))
 #endif
 
-/* Weights of two rows, 128 together. A row twice has equal ones, as 128 is no signed byte. */
+/*
+ * Weights of two rows, whose sum is 128. A single row counts as two rows of weight 64, because 128
+ * does not fit a signed byte.
+ */
 struct parts {
 	vt a, b;
 };
@@ -31,7 +34,7 @@ static inline struct parts parts_of(int b)
 	return (struct parts){ (vt){ 0 } + (uint8_t)(128 - b), (vt){ 0 } + (uint8_t)b };
 }
 
-/* The first and the last 8 of each 16 bytes of two rows, weighted. */
+/* The weighted sums of the first 8, and of the last 8, of each 16 bytes of two rows. */
 #ifdef __aarch64__
 #define BLEND_LEFTS(x, y, w)							\
 	((vs)vmlal_u8(vmull_u8(vget_low_u8((uint8x16_t)(x)),			\
@@ -47,19 +50,22 @@ static inline struct parts parts_of(int b)
 #define BLEND_RIGHTS(x, y, w) BLEND(unpackhi_epi8, x, y, w)
 #endif
 
-/* Which components are the sum of two rows. */
+/* The components that are sums of two rows. */
 enum float_pairs {
 	PAIRS_NONE,
 	PAIRS_CHROMA,
 	PAIRS_ALL,
 };
 
-/* struct values, in each place of a vector. */
+/* As struct values; all places of a vector are equal. */
 struct float_vectors {
 	vq matrix[3][4], low[3], high[3];
 };
 
-/* In the order R, G, B, as the rows; for samples, which have 7 bits after the point. */
+/*
+ * The values in the order R, G, B of the rows. The matrix is divided by 128, because samples have 7
+ * bits after the point.
+ */
 static struct float_vectors in_order(const struct values *from, float *const out[3], float *to[3])
 {
 	struct float_vectors v;
@@ -76,7 +82,7 @@ static struct float_vectors in_order(const struct values *from, float *const out
 	return v;
 }
 
-/* The channels of half a vector of samples. */
+/* Computes the channels of half a vector of samples. */
 static inline __attribute__((always_inline))
 void float_values(float *const out[3], const vs x[3], size_t i, int k,
 		  const struct float_vectors *v, enum byte_kind kind)
@@ -86,7 +92,7 @@ void float_values(float *const out[3], const vs x[3], size_t i, int k,
 	for (int j = 0; j < 3; j++)
 		f[j] = HALF(x[j], k);
 	same = f[0] * v->matrix[0][0];
-	/* The compiler would multiply once for each sum. */
+	/* Without this the compiler would multiply again for each sum. */
 	if (kind == BYTES_YUV)
 		KEEP(same);
 	for (int c = 0; c < 3; c++) {
@@ -106,7 +112,7 @@ static inline __attribute__((always_inline))
 void floats_of(float *const out[3], const struct byte_row in[3], size_t n,
 	       const struct float_vectors *to, enum byte_kind kind, enum float_pairs pairs)
 {
-	/* Copies, which no store to a row can change. */
+	/* Local copies: no store to a row can change these. */
 	const struct byte_row from[3] = { in[0], in[1], in[2] };
 	float *const o[3] = { out[0], out[1], out[2] };
 	const struct float_vectors v = *to;
@@ -116,11 +122,11 @@ void floats_of(float *const out[3], const struct byte_row in[3], size_t n,
 			vs x[3];
 
 			for (int j = 0; j < 3; j++)
-				x[j] = row_at(&from[j], i, pairs == PAIRS_ALL || (j && pairs));
+				x[j] = row_samples(&from[j], i, pairs == PAIRS_ALL || (j && pairs));
 			for (int k = 0; k < 2; k++)
 				float_values(o, x, i, k, &v, kind);
 		}
-		/* The last ones again, with those that are left. */
+		/* The last vector again, so that it includes the remaining values. */
 		if (end == n)
 			break;
 	}
@@ -153,7 +159,7 @@ static void floats(float *const out[], const struct byte_row in[3], uint32_t n,
 		memcpy(whole[c], few[c], n * sizeof(float));
 }
 
-/* pixels_at(), where weights of rows are whole 128ths: bytes times those are samples. */
+/* As pixels_at(), for row weights that are whole 128ths: a byte times its weight is a sample. */
 static inline __attribute__((always_inline))
 void exact_at(vs x[3], const struct byte_group g[2], const struct byte_row rows[2],
 	      const uint8_t *whole, size_t at, struct two_rows y0, struct two_rows uv,

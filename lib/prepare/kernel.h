@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The kernel that runs a plan of program.h, for backends whose languages are like C. Each
- * includes this file with a PROGRAM() of its own, which makes code or a string of it. So it has
- * no preprocessor directives. The includer defines:
+ * backend includes this file with its own PROGRAM(), which makes code or a string. So the file
+ * has no preprocessor directives. The backend defines:
  *
  *	uchar, ushort, uint		of 8, 16 and 32 bits
- *	KERNEL, FUNCTION		qualifiers of the kernel, and of what it calls
+ *	KERNEL, FUNCTION		qualifiers of the kernel and of its functions
  *	GLOBAL				of pointers to the device's memory
- *	AS_FLOAT(bits), AS_UINT(f)	the same 32 bits as the other type
+ *	AS_FLOAT(bits), AS_UINT(f)	the same 32 bits as a float, as a uint
  *	RINT(f)				rounded half to even
  *	ITEM_X, ITEM_Y			the pixel of an image
  *	ITEM_Z				the image
@@ -19,7 +19,7 @@ struct component {
 	uint first, step, x, y, shift, mask;
 };
 
-/* The same as in program.h, without the tables, which are behind it. */
+/* As in program.h, without the tables, which follow the struct. */
 struct program {
 	uint bits, ncomponents, nout, store;
 	int zero_point;
@@ -29,8 +29,8 @@ struct program {
 };
 
 /*
- * Places are bytes behind the pointers, modulo 2^32. Each image has a program, `words` behind that
- * of the image before it.
+ * `at` and `to` are byte offsets from the pointers, modulo 2^32. Each image has a program. The
+ * programs are `words` 32-bit words apart.
  */
 struct run {
 	uint at[3], pitches[3];
@@ -81,7 +81,7 @@ FUNCTION uint to_half(float f)
 	uint b = AS_UINT(f), sign = b >> 16 & 0x8000;
 
 	b &= 0x7fffffff;
-	/* Below 2^-14: a sum whose last place is that of a subnormal rounds it. */
+	/* Below 2^-14: the last place of b + 0.5 is that of a subnormal half. So the sum rounds. */
 	if (b < 0x38800000)
 		b = AS_UINT(AS_FLOAT(b) + 0.5f) - 0x3f000000;
 	else

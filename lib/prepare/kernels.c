@@ -16,7 +16,7 @@
 #define NO 255, 255, 255
 #define WIDE_BYTES(v, k) ((vi)vqtbl1q_u8((uint8x16_t)(v), (uint8x16_t){ \
 	4 * (k), NO, 4 * (k) + 1, NO, 4 * (k) + 2, NO, 4 * (k) + 3, NO }))
-/* The instructions ignore NaN, so it becomes low. */
+/* These instructions ignore NaN, so NaN becomes low. */
 #define CLAMP(x, low, high) \
 	((vf)vminnmq_f32(vmaxnmq_f32((float32x4_t)(x), (float32x4_t)(low)), (float32x4_t)(high)))
 #define TO_HALVES(x) ((halves)vcvt_f16_f32((float32x4_t)(x)))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The inner loops, in GNU C's vector extensions. A file that defines LANES and KERNELS
- * includes it. The compiler makes vectors of the plain loops by itself (-O3). AVX2's gathers are
- * not used: they are fewer instructions, and take more time.
+ * The inner loops, in the vector extensions of GNU C. A file that defines LANES and KERNELS
+ * includes this one. The compiler vectorises the plain loops (-O3). The gathers of AVX2 are not
+ * used: they need fewer instructions, but more time.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@ typedef int32_t i4 __attribute__((vector_size(16)));
 typedef uint8_t vb __attribute__((vector_size(16), aligned(1)));
 typedef uint16_t vw __attribute__((vector_size(16), aligned(2)));
 
-/* Where the compiler does not see that a branch is constant. */
+/* For functions whose branches the compiler does not see to be constant otherwise. */
 #define INLINE static inline __attribute__((always_inline))
 
 static inline vf vf_load(const float *p)
@@ -23,7 +23,7 @@ static inline vf vf_load(const float *p)
 	return *(const vf *)p;
 }
 
-/* Four bytes of a place; the first is the lowest. */
+/* The four bytes at a place; the first one is the lowest. */
 static inline int32_t word_at(const uint8_t *at)
 {
 	int32_t word;
@@ -46,7 +46,7 @@ static inline vi gather_bytes(const uint8_t *row, const int32_t *at)
 	return (vi)FROM(word_at, row, at);
 }
 
-/* Two words of a place; the first is the lower half. */
+/* The two words at a place; the first one is the lower half. */
 static inline int32_t words_at(const uint16_t *at)
 {
 	uint32_t words;
@@ -105,7 +105,7 @@ static inline void turn(float *dst, size_t to, const float *from, size_t step)
 	STORE_COLUMNS(dst, s)
 }
 
-/* The compiler makes better vectors of these loops than we do, if each is a function. */
+/* The compiler vectorises these loops better than we do, if each is a function. */
 #define TO_FLOATS(name, type, value)						\
 	static __attribute__((noinline))					\
 	void name(float *restrict dst, const type *restrict row, uint32_t shift)	\
@@ -123,7 +123,7 @@ TO_FLOATS(from_words, uint16_t, row[i] >> shift)
 	__builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 
 #ifndef WIDE_BYTES
-/* Bytes LANES * k to LANES * k + LANES - 1. */
+/* Converts bytes LANES * k to LANES * k + LANES - 1 to words. */
 static inline vi WIDE_BYTES(vb v, int k)
 {
 	const vb zero = { 0 };
@@ -166,7 +166,7 @@ static void columns(float *restrict dst, uint32_t n, const void *const rows[PREP
 			byte_columns(dst + i * PREPARE_ROWS, from, i);
 		return;
 	}
-	/* The last strip has the room behind the rows, too. */
+	/* The last strip also writes to the room behind the rows. */
 	for (uint32_t i = 0; i < n; i += PREPARE_STRIP) {
 		for (int j = 0; j < PREPARE_ROWS; j++) {
 			float *to = strips + j * PREPARE_STRIP;
@@ -185,7 +185,7 @@ static void columns(float *restrict dst, uint32_t n, const void *const rows[PREP
 	}
 }
 
-/* dst = or += `count` rows, weighted. */
+/* Sets dst to the weighted sum of `count` rows, or adds the sum to it. */
 INLINE void add_rows(float *restrict dst, const float *const rows[], const float w[], int count,
 		     bool first, uint32_t n)
 {
@@ -194,7 +194,7 @@ INLINE void add_rows(float *restrict dst, const float *const rows[], const float
 	for (int k = 0; k < count; k++)
 		from[k] = rows[k];
 	for (size_t i = 0; i < n; i += 2 * LANES) {
-		/* Two sums wait less for each other. */
+		/* Two independent sums hide the latency of the additions. */
 		vf a = vf_load(from[0] + i) * w[0], b = vf_load(from[0] + i + LANES) * w[0];
 
 		if (!first) {
@@ -263,20 +263,20 @@ static void scale(float *restrict dst, size_t to, const struct axis *axis, const
 }
 
 /*
- * LANES places of a row of bytes or of words of 16 bits, and the values behind them: 4 bytes of
- * each place; or, which is faster, windows of 16 bytes of 4 places, where tables say which are
- * values 0 to 3 of each place.
+ * LANES places of a row of bytes or of 16-bit words, and how the values there are loaded: 4 bytes
+ * at each place, or faster, a window of 16 bytes for each 4 places, in which tables find values 0
+ * to 3 of each place.
  */
 struct places {
 	const int32_t *at;
 	bool words;
 	uint32_t shift;		/* of words */
 	uint32_t windows;
-	const uint8_t *how;	/* the next value's table is `stride` behind */
+	const uint8_t *how;	/* the table of a value; those of the values are `stride` apart */
 	size_t stride;
 };
 
-/* Without windows, second has the words `step` behind the places, if that is not 1. */
+/* Without windows and with step > 1, `second` has the words that are `step` behind the places. */
 struct values_at {
 	vi first, second;
 };
@@ -322,7 +322,7 @@ INLINE vf value_of(struct values_at v, int32_t n, int32_t step, struct places p)
 	return __builtin_convertvector(x, vf);
 }
 
-/* Between two samples of a row that are step values apart. */
+/* Interpolates between two samples of a row, which are `step` values apart. */
 INLINE vf across(struct values_at v, struct places p, int32_t at, int32_t step, vf weight, bool two)
 {
 	vf x = value_of(v, at, step, p);
@@ -330,7 +330,7 @@ INLINE vf across(struct values_at v, struct places p, int32_t at, int32_t step, 
 	return two ? x + (value_of(v, at + step, step, p) - x) * weight : x;
 }
 
-/* The kernel's arguments. */
+/* The arguments of the kernel bilinear(). */
 struct bilinear {
 	float *dst, *dst2;
 	const struct axis *axis;
@@ -379,7 +379,7 @@ INLINE void bilinear_of(const struct bilinear *k, bool words, uint32_t windows, 
 	ONE(words, windows, kind, step, pair, 0, 0) ONE(words, windows, kind, step, pair, 0, 1)	\
 	ONE(words, windows, kind, step, pair, 1, 0) ONE(words, windows, kind, step, pair, 1, 1)
 
-/* Rows have room for whole vectors. */
+/* Rows have room for whole vectors, so no loop needs a remainder. */
 #define IN_ORDER(name, type)								\
 static void name(float *restrict dst, const type *restrict row, size_t n, uint32_t shift)	\
 {											\
@@ -430,8 +430,8 @@ static void bilinear(float *dst, float *dst2, const struct axis *axis, const int
 #undef ONE
 
 /*
- * Samples of MIPI's groups of `depth` bits, 8 at once: the high bytes, and pairs of bytes with the
- * low bits, which a product moves to the top.
+ * Unpacks samples of `depth` bits of MIPI's groups, 8 at once: the high bytes, and pairs of bytes
+ * that contain the low bits, which a product moves to the top.
  */
 static void unpack(uint16_t *restrict dst, const uint8_t *restrict src, uint32_t n,
 		   uint32_t depth)
@@ -476,7 +476,7 @@ static void unpack(uint16_t *restrict dst, const uint8_t *restrict src, uint32_t
 	}
 }
 
-/* Whole vectors: both rows have room. The next component's row is made behind this one. */
+/* Writes whole vectors: both rows have room, and the next component's row is written later. */
 #define SPLIT(name, to, from)								\
 static inline void name(to *restrict dst, const from *restrict words, uint32_t n,	\
 			uint32_t shift, uint32_t mask, uint32_t flip)			\
@@ -485,7 +485,7 @@ static inline void name(to *restrict dst, const from *restrict words, uint32_t n
 		for (int k = 0; k < 32; k++)						\
 			dst[k] = (to)((words[k] >> shift & mask) ^ flip);		\
 }
-/* A row can begin with half a word: luma of YUYV. */
+/* A row may begin in the middle of a word, as luma of YUYV does. */
 typedef uint32_t word4 __attribute__((aligned(2)));
 SPLIT(bytes_of_2, uint8_t, uint16_t)
 SPLIT(bytes_of_4, uint8_t, word4)
@@ -495,7 +495,7 @@ SPLIT(words_of_4, uint16_t, word4)
 static void split(void *dst, const void *words, uint32_t n, uint32_t bytes, bool to_bytes,
 		  uint32_t shift, uint32_t mask, uint32_t flip)
 {
-	/* Whole bytes are less work, if their places are constants. */
+	/* Whole bytes are faster if their places are constants. */
 #define BYTE(k)										\
 	else if (bytes == 4 && to_bytes && mask == 255 && shift == 8 * k && !flip)	\
 		bytes_of_4(dst, words, n, 8 * k, 255, 0);
@@ -531,12 +531,12 @@ static void widen(void *restrict dst, const void *restrict src, uint32_t n, cons
 		for (uint32_t i = 0; i < n; i++)
 			floats[i] = (float)(words[i] >> s->shift);
 	else
-		/* A sum of four must not wrap. */
+		/* The sum of four samples must not wrap. */
 		for (uint32_t i = 0; i < n; i++)
 			to[i] = words[i] >> s->shift < 0x3fff ? words[i] >> s->shift : 0x3fff;
 }
 
-/* In a row of a mosaic every second sample is green: those of the mask are not. */
+/* In a row of a mosaic every second sample is green. The mask has the other samples. */
 #define MOSAIC(name, type, vec, bits)							\
 static inline vec name##_pick(vec a, vec b, bits mask)					\
 {											\
@@ -598,7 +598,7 @@ static inline vf CLAMP(vf x, vf low, vf high)
 }
 #endif
 
-/* Which inputs each channel needs, as the matrix has no 0 for them: bit j is input j. */
+/* For each channel the inputs whose entries of the matrix are not 0: bit j is input j. */
 #define NEEDS(c0, c1, c2) (c0 | c1 << 4 | c2 << 8)
 enum needs {
 	NEEDS_EACH = NEEDS(1, 2, 4),
@@ -606,7 +606,7 @@ enum needs {
 	NEEDS_ALL = NEEDS(7, 7, 7),
 };
 
-/* All channels at LANES places. */
+/* Computes all channels at LANES places. */
 static inline void colour(float *const out[], uint32_t nout, const float *const in[],
 			  uint32_t needs, size_t i, const struct values *to)
 {
@@ -626,7 +626,7 @@ static inline void colour(float *const out[], uint32_t nout, const float *const 
 static inline void colours_of(float *const out[], uint32_t nout, const float *const in[],
 			      uint32_t needs, uint32_t n, const struct values *to)
 {
-	/* Copies, which no store to a row can change. */
+	/* Local copies: no store to a row can change these. */
 	float *const o[3] = { out[0], out[1], out[2] };
 	const float *const row[3] = { in[0], in[1], in[2] };
 	const struct values copy = *to;
@@ -634,7 +634,7 @@ static inline void colours_of(float *const out[], uint32_t nout, const float *co
 
 	for (size_t i = 0; i < whole; i += LANES)
 		colour(o, nout, row, needs, i, &copy);
-	/* The last vector again, with the values that are left. */
+	/* The last vector again, so that it includes the remaining values. */
 	if (whole < n)
 		colour(o, nout, row, needs, n - LANES, &copy);
 }
@@ -648,7 +648,7 @@ static void colours(float *const out[], uint32_t nout, const float *const in[], 
 	uint32_t needs = 0;
 
 	for (uint32_t c = 0; c < nout; c++) {
-		/* B, G and R as R, G and B. */
+		/* The order of the rows is R, G, B. */
 		uint32_t from = to->reversed ? nout - 1 - c : c;
 
 		memcpy(v.matrix[c], to->matrix[from], sizeof(v.matrix[c]));
@@ -675,8 +675,9 @@ static void colours(float *const out[], uint32_t nout, const float *const in[], 
 }
 
 /*
- * Values of the tensor's type, in the low bits of each lane; the rest may be anything. Values for
- * integers are inside their type less the zero point (plan.c): this rounds half to even.
+ * Convert to the type of the tensor, in the low bits of each lane; the other bits are undefined.
+ * plan.c has limited values for integers to the range of the type less the zero point. The addition
+ * rounds half to even.
  */
 static inline vi to_bytes(vf x, int32_t zero_point)
 {
@@ -688,7 +689,7 @@ static inline vi to_bfloats(vf x)
 	return ((vi)x + 0x7fff + ((vi)x >> 16 & 1)) >> 16;
 }
 
-/* A value in each lane, of 16 bits. */
+/* LANES values of 16 bits. */
 typedef uint16_t halves __attribute__((vector_size(LANES * 2), aligned(2)));
 
 #ifndef TO_HALVES
@@ -696,7 +697,7 @@ typedef uint16_t halves __attribute__((vector_size(LANES * 2), aligned(2)));
 static inline vi WIDE_HALVES(vf x)
 {
 	vi sign = (vi)x >> 16 & 0x8000, bits = (vi)x & 0x7fffffff;
-	/* Below 2^-14: a sum whose last place is that of a subnormal rounds it. */
+	/* Below 2^-14: the last place of x + 0.5 is that of a subnormal half. So the sum rounds. */
 	vi small = (vi)((vf)bits + 0.5f) - 0x3f000000, is_small = bits < 0x38800000;
 	vi large = bits >= 0x477ff000;
 
@@ -711,7 +712,7 @@ static inline vi to_words(vf x, enum store store)
 	return store == STORE_F16 ? WIDE_HALVES(x) : to_bfloats(x);
 }
 
-/* Rows of the tensor's type; the steps between its values are rows.c's. */
+/* Converts a row to the type of the tensor, without gaps. rows.c sets the values' steps. */
 static void convert(void *restrict dst, const float *restrict row, uint32_t n, enum store store,
 		    int32_t zero_point)
 {
@@ -726,7 +727,7 @@ static void convert(void *restrict dst, const float *restrict row, uint32_t n, e
 			*(halves *)(words + i) = TO_HALVES(vf_load(row + i));
 		return;
 	}
-	/* The compiler makes better vectors of these loops by itself. */
+	/* The compiler vectorises these loops better than we do. */
 	for (uint32_t i = 0; i < n && store <= STORE_I8; i++) {
 		x = row[i] + 0x1.8p23f;
 		memcpy(&bits, &x, 4);
@@ -738,7 +739,7 @@ static void convert(void *restrict dst, const float *restrict row, uint32_t n, e
 	}
 }
 
-/* Two pixels of words of each vector's 4: dst has room for a third of a pixel behind them. */
+/* Stores 4 pixels of words. Each of the two stores writes 2 words too many. */
 static inline void put_words(uint16_t *dst, i4 rg, i4 b)
 {
 	vw low = (vw)__builtin_shufflevector(rg, b, 0, 4, 1, 5);
@@ -748,13 +749,14 @@ static inline void put_words(uint16_t *dst, i4 rg, i4 b)
 	*(vw *)(dst + 6) = __builtin_shufflevector(high, high, 0, 1, 2, 4, 5, 6, 6, 6);
 }
 
-/* Four pixels of bytes, and 4 bytes behind them. */
+/* Stores 4 pixels of bytes, and writes up to 4 bytes too many. */
 static inline void put_bytes(uint8_t *dst, i4 rgb)
 {
 #ifdef SHUFFLES
 	vb v = (vb)rgb;
 
-	*(vb *)dst = __builtin_shufflevector(v, v, 0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 0, 0, 0, 0);
+	*(vb *)dst = __builtin_shufflevector(v, v, 0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14,
+					     0, 0, 0, 0);
 #else
 	for (int j = 0; j < 4; j++) {
 		int32_t word = rgb[j];
@@ -764,7 +766,7 @@ static inline void put_bytes(uint8_t *dst, i4 rgb)
 #endif
 }
 
-/* LANES pixels; what is stored behind them is the next pixels' place. */
+/* Stores LANES pixels. The next store overwrites the bytes that are written behind them. */
 static inline void put_pixels(char *dst, const float *const rows[3], size_t i, enum store store,
 			      int32_t zero_point)
 {
@@ -795,13 +797,13 @@ static inline void put_pixels(char *dst, const float *const rows[3], size_t i, e
 }
 
 #ifdef PUT_PIXELS
-/* The low halves of 8 values' words, which have the tensor's words or bytes. */
+/* The low halves of the words of 8 values, which contain the words or bytes of the tensor. */
 static inline uint16x8_t low_words(vi a, vi b)
 {
 	return vuzp1q_u16(vreinterpretq_u16_s32((int32x4_t)a), vreinterpretq_u16_s32((int32x4_t)b));
 }
 
-/* Pixels i to i + 7 of a row, which begins at dst. */
+/* Stores pixels i to i + 7 of the row at dst. */
 static inline void put_8_pixels(void *dst, const float *const rows[3], size_t i, enum store store,
 				int32_t zero_point)
 {
@@ -810,9 +812,9 @@ static inline void put_8_pixels(void *dst, const float *const rows[3], size_t i,
 
 	if (store == STORE_F32) {
 		for (int k = 0; k < 8; k += 4)
-			vst3q_f32((float *)dst + 3 * (i + k), (float32x4x3_t){ {
+			vst3q_f32((float *)dst + 3 * (i + k), ((float32x4x3_t){ {
 				  vld1q_f32(rows[0] + i + k), vld1q_f32(rows[1] + i + k),
-				  vld1q_f32(rows[2] + i + k) } });
+				  vld1q_f32(rows[2] + i + k) } }));
 		return;
 	}
 	for (int c = 0; c < 3; c++) {
@@ -888,7 +890,7 @@ static void interleave(void *dst, const float *const rows[3], uint32_t n, enum s
 		pixels(dst, rows, n, store == STORE_F16 ? STORE_F16 : STORE_BF16, 0);
 		return;
 	}
-	/* The fourth value is the next pixel's place. */
+	/* Each store of a pixel writes one value too many. The next store overwrites it. */
 	for (; i + 5 <= n; i += 4, to += 12) {
 		v4 x = *(const v4 *)(a + i), y = *(const v4 *)(b + i), z = *(const v4 *)(c + i);
 		v4 low = __builtin_shufflevector(x, y, 0, 4, 1, 5);

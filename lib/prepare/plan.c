@@ -300,7 +300,8 @@ static int32_t place(const struct dlbuf_prepare_opts *o, double tensor, double s
 	if (cut > 0)
 		return -(int32_t)(o->flags & DLBUF_PREPARE_CUT_ROUND ? prepare_round(cut) :
 				  prepare_floor(cut));
-	return o->flags & DLBUF_PREPARE_TOP_LEFT ? 0 : (int32_t)prepare_floor((tensor - scaled) / 2);
+	return o->flags & DLBUF_PREPARE_TOP_LEFT ? 0 :
+	       (int32_t)prepare_floor((tensor - scaled) / 2);
 }
 
 static int check_side(const char *what, const struct scaled *s)
@@ -346,7 +347,8 @@ static int find_geometry(struct dlbuf_prepare *p)
 	    rounded(i->crop_x + i->crop_width) > w || rounded(i->crop_y + i->crop_height) > h)
 		return fail(-EINVAL, "the crop of %sx%s at %s,%s is not inside the picture of "
 			    "%gx%g, or smaller than 1/1024 of a pixel", number(i->crop_width).s,
-			    number(i->crop_height).s, number(i->crop_x).s, number(i->crop_y).s, w, h);
+			    number(i->crop_height).s, number(i->crop_x).s, number(i->crop_y).s,
+			    w, h);
 	set_turn(p);
 	a = i->turn % 2 ? i->crop_height : i->crop_width;
 	b = i->turn % 2 ? i->crop_width : i->crop_height;
@@ -619,8 +621,11 @@ static int find_tiles(const char *what, uint32_t length, uint32_t size, uint32_t
 		      struct tiles *t)
 {
 	if (overlap >= size)
-		return fail(-EINVAL, "tiles of %u pixels of %s cannot share %u", size, what, overlap);
-	*t = (struct tiles){ .n = 1, .step = size - overlap, .size = size < length ? size : length };
+		return fail(-EINVAL, "tiles of %u pixels of %s cannot share %u", size, what,
+			    overlap);
+	*t = (struct tiles){
+		.n = 1, .step = size - overlap, .size = size < length ? size : length,
+	};
 	t->last = length - t->size;
 	t->n += (t->last + t->step - 1) / t->step;
 	return 0;

@@ -48,12 +48,12 @@ static bool on_cpu(const DLTensor *t)
 		t->device.device_type == kDLCUDAManaged;
 }
 
-static int check_device(const struct dlbuf_prepare *p, const DLTensor *t, const char *what)
+static int check_tensor_device(const struct dlbuf_prepare *p, const DLTensor *t, const char *what)
 {
 	if (p->program ? t->device.device_type == p->dev->dl.device_type : on_cpu(t))
 		return 0;
-	return fail(-EOPNOTSUPP, "%s is on another device (%u of DLPack), the plan runs on %s", what,
-		    t->device.device_type, p->program ? p->dev->name : "the CPU");
+	return fail(-EOPNOTSUPP, "%s is on another device (%u of DLPack), the plan runs on %s",
+		    what, t->device.device_type, p->program ? p->dev->name : "the CPU");
 }
 
 /* Values are loaded and stored whole. A device's pointers are handles. */
@@ -64,7 +64,8 @@ static int check_aligned(const struct dlbuf_prepare *p, const DLTensor *t, const
 
 	if (!(at % size))
 		return 0;
-	return fail(-EOPNOTSUPP, "%s is not aligned: its values have %u bytes, and the first begins "
+	return fail(-EOPNOTSUPP,
+		    "%s is not aligned: its values have %u bytes, and the first begins "
 		    "%u bytes behind a multiple of that", what, size, (uint32_t)(at % size));
 }
 
@@ -103,7 +104,8 @@ static int check_steps(int ndim, const int64_t shape[], const int64_t strides[])
 		int next = 0;
 
 		for (int i = 0; i < ndim; i++) {
-			uint64_t step = strides[i] < 0 ? -(uint64_t)strides[i] : (uint64_t)strides[i];
+			uint64_t step = strides[i] < 0 ? -(uint64_t)strides[i] :
+							 (uint64_t)strides[i];
 
 			if (!done[i] && step < least) {
 				least = step;
@@ -115,7 +117,8 @@ static int check_steps(int ndim, const int64_t shape[], const int64_t strides[])
 			continue;
 		if (least < used || least > INT32_MAX)
 			return fail(-EOPNOTSUPP, "the tensor's stride of %lld puts two values into "
-				    "one place, or is beyond 2^31 values", (long long)strides[next]);
+				    "one place, or is beyond 2^31 values",
+				    (long long)strides[next]);
 		used = least * (uint64_t)shape[next];
 	}
 	return 0;
@@ -138,7 +141,7 @@ static int find_image(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 	t = &out->dl_tensor;
 	if (out->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
 		return fail(-EACCES, "the tensor is read-only");
-	ret = check_device(p, t, "the tensor");
+	ret = check_tensor_device(p, t, "the tensor");
 	if (ret)
 		return ret;
 	if (memcmp(&t->dtype, &dtypes[p->store], sizeof(t->dtype)))
@@ -173,19 +176,13 @@ static int find_image(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 	return 0;
 }
 
-/* The accesses may differ. */
-bool prepare_same_buffer(const struct buffer_id *a, const struct buffer_id *b)
-{
-	return a->dev == b->dev && a->ino == b->ino;
-}
-
 /* Finds how far the mapping of the second tensor is from the first, if they are of one dma-buf. */
 static uintptr_t distance(const DLManagedTensorVersioned *from, const DLManagedTensorVersioned *to)
 {
 	struct tensor *a, *b;
 
 	if (from->deleter != tensor_delete || to->deleter != tensor_delete || tensor_of(from, &a) ||
-	    tensor_of(to, &b) || !prepare_same_buffer(&a->imp->id, &b->imp->id))
+	    tensor_of(to, &b) || !buffer_same(&a->imp->id, &b->imp->id))
 		return 0;
 	return (uintptr_t)b->imp->data - (uintptr_t)a->imp->data;
 }
@@ -254,7 +251,7 @@ static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 	t = &dl->dl_tensor;
 	if (bytes)
 		least = prepare_row_bytes(s, i, (int64_t)skip + s->packed.skip + s->width);
-	if (check_device(p, t, "a plane"))
+	if (check_tensor_device(p, t, "a plane"))
 		return -EOPNOTSUPP;
 	if (t->dtype.code != s->format->type || t->dtype.bits != s->format->bits ||
 	    t->dtype.lanes != 1)
@@ -265,8 +262,9 @@ static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 		return fail(-EINVAL, "the %s of plane %u is NULL", t->shape ? "data" : "shape", i);
 	/* Rows of bytes may have their padding. */
 	if (bytes && (t->ndim != ndim || t->shape[0] != rows || t->shape[1] < least))
-		return fail(-EINVAL, "plane %u of %s has another shape than %lld rows of %lld bytes "
-			    "or more", i, format_name(s->format), (long long)rows, (long long)least);
+		return fail(-EINVAL, "plane %u of %s has another shape than %lld rows of %lld "
+			    "bytes or more", i, format_name(s->format), (long long)rows,
+			    (long long)least);
 	if (t->ndim != ndim || t->shape[0] != rows || (!bytes && t->shape[1] != columns) ||
 	    (ndim == 3 && t->shape[2] != f->channels))
 		return fail(-EINVAL, "plane %u of %s has another shape than %lld x %lld values "
@@ -289,7 +287,7 @@ static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 }
 
 /* Acquires a tensor of dlbuf that the caller has not acquired. 1: it must be released. */
-static int begin(DLManagedTensorVersioned *dl, uint32_t access, uint64_t deadline_ns)
+static int begin_access(DLManagedTensorVersioned *dl, uint32_t access, uint64_t deadline_ns)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, wait, .deadline_ns = deadline_ns);
 	struct tensor *t;
@@ -317,9 +315,13 @@ struct batch {
 static int find_crop(struct dlbuf_prepare *p, const struct batch *b, uint32_t i,
 		     struct image *image)
 {
+	const DLTensor *t = &b->out->dl_tensor;
 	char why[512];
-	int ret = b->opts.crops ? prepare_crop(p, &b->opts.crops[i]) : 0;
+	int ret = 0;
 
+	/* The array of crops may end with the images: a further crop is not read. */
+	if (b->opts.crops && (!i || t->ndim != 4 || !t->shape || b->opts.index + i < t->shape[0]))
+		ret = prepare_crop(p, &b->opts.crops[i]);
 	if (!ret)
 		ret = find_image(p, b->out, b->opts.index + i, image);
 	if (ret && b->opts.crops) {
@@ -341,7 +343,8 @@ static int check_batch(struct dlbuf_prepare *p, const struct batch *b, const str
 			ret = check_overlap(p, px, &image);
 		if (!ret && b->opts.infos) {
 			size_t size = b->opts.infos->size;
-			struct dlbuf_prepare_info *info = (void *)((char *)b->opts.infos + i * size);
+			struct dlbuf_prepare_info *info =
+				(void *)((char *)b->opts.infos + i * size);
 
 			info->size = size;
 			ret = INFO_PUT(info, &p->info, "dlbuf_prepare_info");
@@ -392,8 +395,8 @@ static int run_on_device(struct dlbuf_prepare *c, DLManagedTensorVersioned *cons
 			if (!ret && b->opts.crops)
 				ret = prepare_axes(c);
 			if (!ret)
-				ret = prepare_job(c, b->opts.crops, list, n, px->planes, px->pitches,
-						  &image, &jobs[k]);
+				ret = prepare_job(c, b->opts.crops, list, n, px->planes,
+						  px->pitches, &image, &jobs[k]);
 		}
 		if (!ret)
 			ret = prepare_run(c, list, n, jobs, k, b->opts.deadline_ns);
@@ -413,8 +416,8 @@ static int run_on_device(struct dlbuf_prepare *c, DLManagedTensorVersioned *cons
 }
 #endif
 
-static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[], uint32_t n,
-	       const struct batch *b)
+static int run_tensors(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[],
+		       uint32_t n, const struct batch *b)
 {
 	bool begun[DLBUF_MAX_PLANES + 1] = { false };
 	struct pixels px = { 0 };
@@ -433,8 +436,8 @@ static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[]
 	if (!ret)
 		ret = check_batch(c, b, &px);
 	for (uint32_t i = 0; i <= n && !ret; i++) {
-		ret = begin(i < n ? planes[i] : b->out, i < n ? DLBUF_READ : DLBUF_WRITE,
-			    b->opts.deadline_ns);
+		ret = begin_access(i < n ? planes[i] : b->out, i < n ? DLBUF_READ : DLBUF_WRITE,
+				   b->opts.deadline_ns);
 		begun[i] = ret > 0;
 		ret = ret > 0 ? 0 : ret;
 	}
@@ -511,7 +514,7 @@ int dlbuf_prepare_tensors(struct dlbuf_prepare *p, DLManagedTensorVersioned *con
 	ret = claim(p);
 	if (ret)
 		return ret;
-	ret = run(p, planes, n, &b);
+	ret = run_tensors(p, planes, n, &b);
 	unclaim(p);
 	return ret;
 }
@@ -603,7 +606,7 @@ static int run_frame(struct dlbuf_prepare *p, const struct dlbuf_frame *frame, s
 	ret = dlbuf_import_frame(p->dev, &f, &import, tensors, &n);
 	if (ret)
 		return ret;
-	ret = run(p, tensors, n, b);
+	ret = run_tensors(p, tensors, n, b);
 	if (!ret) {
 		struct lease *lease = container_of(tensors[0], struct tensor, versioned)->lease;
 

@@ -72,7 +72,7 @@ struct source {
 	bool mosaic;
 	enum sample rows;		/* of the rows that rows.c makes or copies */
 	bool split;			/* rows.c makes a row of each component */
-	bool pairs;			/* or, of packed 4:2:2, a row of luma and a row of U and V */
+	bool pairs;			/* or, of packed 4:2:2, a row of Y and one of U and V */
 	/*
 	 * Words of which rows.c makes evenly spaced values: bit fields, HSV, signed values. The
 	 * places of the components are among the values that are made.
@@ -224,7 +224,7 @@ struct band {
 	int64_t *wide_held;			/* the numbers of the rows in wide */
 	float *sampled[2][3];			/* the same, where outputs need two */
 	int64_t *sampled_held;			/* [2][3] */
-	/* Rows of the byte loops: one of each component, and the last two of those that are kept. */
+	/* Rows of the byte loops: one of each component, and the last two kept rows. */
 	int16_t *sums[3], *kept[3][2];
 	int64_t *numbers;			/* of the kept rows: [component][2] */
 	/* Wide filters of bytes use the source's rows, their turned sums, and a batch of rows. */
@@ -251,7 +251,7 @@ struct dlbuf_prepare {
 	struct values values;
 	float pad[3];			/* in its values, before rounding */
 	int32_t zero_point;		/* of integers, added after rounding */
-	/* For each plane: the values that are read, and how many of the last rows are kept. */
+	/* For each plane: the values that are read, and the number of last rows that are kept. */
 	struct ring {
 		uint32_t begin, n, slots, axis;
 		uint32_t scaled;	/* rows that are kept, scaled along x */
@@ -296,14 +296,10 @@ struct dlbuf_prepare {
 	const struct byte_kernels *byte_kernels;	/* or NULL */
 };
 
-struct buffer_id;
-
 /* A dtype by its name, for error texts. */
 struct dtype_text {
 	char s[40];
 } prepare_dtype(DLDataType t);
-
-bool prepare_same_buffer(const struct buffer_id *a, const struct buffer_id *b);
 
 /* Finds the components and the matrix; grey: of YCbCr, luma alone. Fields of colour that are 0
  * are the frame's. */
@@ -431,8 +427,8 @@ struct prepare_kernels {
 	void (*columns)(float *dst, uint32_t n, const void *const rows[PREPARE_ROWS],
 			enum sample sample, uint32_t shift);
 	/*
-	 * dst[j][i] = the sum over k of values[places[i] + k * step][j] * weights[k][i]; `to` is from
-	 * one row of dst to the next.
+	 * dst[j][i] = the sum over k of values[places[i] + k * step][j] * weights[k][i]. Rows of
+	 * dst are `to` values apart.
 	 */
 	void (*scale)(float *dst, size_t to, const struct axis *axis, const int32_t *places,
 		      const float *values, int32_t step);
@@ -467,7 +463,8 @@ struct prepare_kernels {
 	void (*colours)(float *const out[], uint32_t nout, const float *const in[], uint32_t nin,
 			uint32_t n, const struct values *to);
 	/* Rounds n values, inside the type less the zero point, to a type that is not float32. */
-	void (*convert)(void *dst, const float *row, uint32_t n, enum store store, int32_t zero_point);
+	void (*convert)(void *dst, const float *row, uint32_t n, enum store store,
+			int32_t zero_point);
 	/* dst[3 * i + c] = rows[c][i], of the tensor's type. */
 	void (*interleave)(void *dst, const float *const rows[3], uint32_t n, enum store store,
 			   int32_t zero_point);
@@ -490,8 +487,9 @@ struct byte_kernels {
 	void (*results)(uint8_t *const dst[], const struct byte_row in[], uint32_t n,
 			const struct byte_values *v, uint32_t nout, bool pixels);
 	/*
-	 * Both, for pixels of BYTES_YUV and BYTES_BGR_OF_YUV: g[0] is luma and g[1] both of chroma, loaded
-	 * as BYTES_32. Or kept are the rows of chroma; then luma can be in order.
+	 * samples() and results() in one, for pixels of BYTES_YUV and BYTES_BGR_OF_YUV. g[0] is
+	 * luma, g[1] is chroma; both are loaded as BYTES_32. If kept[0].a is not NULL, `kept` has
+	 * the rows of chroma, and luma may be BYTES_IN_ORDER.
 	 */
 	void (*direct)(uint8_t *dst, const struct byte_group g[2], const struct byte_source from[2],
 		       const struct byte_row kept[2], uint32_t n, const struct byte_values *v);
@@ -500,8 +498,9 @@ struct byte_kernels {
 		       const uint8_t order[16], uint8_t flip);
 	bool planar;	/* the next takes planar pairs, which the others can make as fast */
 	/* The same for pairs, or NULL: rows of luma and chroma, with one more sample at the end. */
-	void (*pairs)(uint8_t *dst, const struct byte_pairs *pairs, const struct byte_source from[2],
-		      uint32_t n, const struct byte_values *v);
+	void (*pairs)(uint8_t *dst, const struct byte_pairs *pairs,
+		      const struct byte_source from[2], uint32_t n,
+		      const struct byte_values *v);
 	/* prepare_kernels.colours() of three rows of samples, to three channels; or NULL */
 	void (*floats)(float *const out[], const struct byte_row in[3], uint32_t n,
 		       const struct values *to);
@@ -532,8 +531,9 @@ void prepare_bytes_fill(struct dlbuf_prepare *p);
  * `channel` later. For plans in floats it only finds the samples.
  */
 void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
-		       const void *const planes[], const int64_t pitches[], uint32_t y, uint8_t *dst,
-		       int64_t along, int64_t channel, struct byte_samples *samples);
+		       const void *const planes[], const int64_t pitches[], uint32_t y,
+		       uint8_t *dst, int64_t along, int64_t channel,
+		       struct byte_samples *samples);
 
 /* The code for this processor; that for bytes may be NULL. */
 const struct prepare_kernels *prepare_choose(const struct byte_kernels **bytes);

@@ -11,22 +11,23 @@
 
 #include "../import/backend.h"
 
-/* The most samples of one value: a device that computes longer may be taken for hung. */
+/* The most samples of one value. With more a device may seem to hang, and be reset. */
 #define PROGRAM_TAPS (1u << 16)
 
 /*
- * For each pixel of the tensor, at x and y: outside the picture its values are `pad`. Inside,
- * x and y count from its corner, from the other end with back_x and back_y. They are the
- * outputs i and j of the axes x and y; if it is turned, j and i. Each component is
+ * For each pixel of the tensor: outside the picture its values are `pad`. Inside, x and y count
+ * from the picture's corner, or with back_x and back_y from the opposite side. They are the outputs
+ * i and j of the axes x and y; if `turned` is set, j and i. Each component is
  *
  *	sum over v of weight_y[v][j] * sum over u of weight_x[u][i] *
  *		sample(row first_y[j] + v, value first + step * (first_x[i] + u))
  *
- * The values of the tensor are matrix * (components, 1), not beyond low and high. Integers
- * are rounded half to even, limited to their type less the zero point, which is added.
+ * The values of the tensor are matrix * (components, 1), limited to [low, high]. Integers are
+ * rounded half to even and limited to the range of their type less the zero point. Then the zero
+ * point is added.
  */
 struct program {
-	uint32_t bits;			/* of a sample: 8, 16 or 32, little-endian */
+	uint32_t bits;			/* of a stored sample: 8, 16 or 32, little-endian */
 	uint32_t ncomponents, nout;	/* 1 or 3 */
 	uint32_t store;			/* enum store */
 	int32_t zero_point;
@@ -41,8 +42,8 @@ struct program {
 	float matrix[3][4];
 	float low[3], high[3], pad[3];
 	/*
-	 * An axis: how many taps, how many outputs n, n first samples, and the weights of the
-	 * first tap, n, of the second one ...
+	 * An axis: the number of taps, the number n of outputs, n first samples, n weights of
+	 * the first tap, n weights of the second tap, and so on.
 	 */
 	uint32_t tables[];
 };
@@ -56,16 +57,17 @@ struct program_part {
 
 /* One frame. Pitches and steps are bytes, modulo 2^32. */
 struct program_run {
-	struct program_part sources[3];	/* of each component: its plane; the rest are as the first */
+	/* The plane of each component. If there is one component, all three are the same. */
+	struct program_part sources[3];
 	uint32_t pitches[3];
 	struct program_part out;
 	uint32_t step_x, step_y, step_channel;
-	/* All imports, each once, and how they are used. */
+	/* All imports, each once, with their accesses. */
 	struct bracket brackets[4];
 	uint32_t nbrackets;
 };
 
-/* A program, NULL if it is loaded, and a run of it. */
+/* A program and a run of it. NULL: the program is loaded already. */
 struct program_job {
 	struct program *program;
 	size_t bytes;

@@ -138,7 +138,7 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 }
 
 /* Takes n parts, and returns the first. */
-static void *take(struct arena *from, uint32_t n, size_t bytes)
+static void *take_array(struct arena *from, uint32_t n, size_t bytes)
 {
 	void *first = n ? prepare_part(from, bytes) : NULL;
 
@@ -157,7 +157,7 @@ static void band_init(const struct dlbuf_prepare *p, struct band *b, struct aren
 	for (uint32_t i = 0; i < s->nplanes; i++) {
 		const struct ring *r = &p->rings[i];
 
-		b->rows[i] = take(from, r->slots, row_bytes(s, r->n));
+		b->rows[i] = take_array(from, r->slots, row_bytes(s, r->n));
 		b->held[i] = prepare_part(from, r->slots * sizeof(**b->held));
 		fetched = r->copied > fetched ? r->copied : fetched;
 		if (r->direct)
@@ -168,7 +168,8 @@ static void band_init(const struct dlbuf_prepare *p, struct band *b, struct aren
 	b->window = prepare_part(from, taps * sizeof(*b->window));
 	b->weights = prepare_part(from, taps * sizeof(*b->weights));
 	if (widest)
-		b->columns = prepare_part(from, (widest + PREPARE_STRIP) * PREPARE_ROWS * sizeof(float));
+		b->columns = prepare_part(from, (widest + PREPARE_STRIP) * PREPARE_ROWS *
+					  sizeof(float));
 	b->converted = prepare_part(from, p->store == STORE_F32 ? 0 : row / 2);
 	if (s->group.words || s->packed.samples || p->split)
 		b->fetched = prepare_part(from, fetched + PREPARE_STRIP);
@@ -183,7 +184,8 @@ static void band_init(const struct dlbuf_prepare *p, struct band *b, struct aren
 		b->in[i] = prepare_part(from, row);
 		b->out[i] = prepare_part(from, row);
 		if (i < s->ncomponents)
-			b->scaled[i] = take(from, p->rings[s->components[i].plane].scaled, row);
+			b->scaled[i] = take_array(from, p->rings[s->components[i].plane].scaled,
+						  row);
 	}
 }
 
@@ -235,7 +237,8 @@ static void take_parts(struct dlbuf_prepare *p, struct arena *from)
 	prepare_bytes_tables(p, from);
 	for (uint32_t i = 0; i < p->source.ncomponents && !p->ngroups; i++) {
 		p->places[i] = prepare_part(from, table);
-		p->shuffles[i] = prepare_part(from, p->kernels->windows ? VALUES_OF_A_PLACE * table : 0);
+		p->shuffles[i] = prepare_part(from, p->kernels->windows ?
+					      VALUES_OF_A_PLACE * table : 0);
 	}
 	p->bands = prepare_part(from, p->nbands * sizeof(*p->bands));
 	for (uint32_t i = 0; i < p->nbands; i++)
@@ -288,7 +291,7 @@ static uint32_t word_at(const uint8_t *at, uint32_t bytes, bool swapped)
 }
 
 /* Copies a part of a row that is not made of numbers as they are; the memory may be uncached. */
-static const void *copy(const struct band *b, const void *from, size_t bytes)
+static const void *copy_row(const struct band *b, const void *from, size_t bytes)
 {
 	return memcpy(b->fetched, from, bytes);
 }
@@ -316,7 +319,7 @@ static const char *wide_row(const struct dlbuf_prepare *p, const struct band *b,
 		uint32_t groups = (lead + end - begin + s->packed.samples - 1) / s->packed.samples;
 
 		data += (size_t)((s->packed.skip + begin) / s->packed.samples) * s->packed.bytes;
-		data = copy(b, data, (size_t)groups * s->packed.bytes);
+		data = copy_row(b, data, (size_t)groups * s->packed.bytes);
 	} else {
 		data += (size_t)begin * value_bytes(s->sample);
 	}
@@ -365,8 +368,8 @@ static void make_rgb(float *row, uint32_t n, float turn)
 }
 
 /* Makes a row of values of n groups of words, whose first one is `first` of the plane's row. */
-static void unpack(const struct dlbuf_prepare *p, uint32_t plane, float *dst,
-		   const uint8_t *groups, uint32_t first, uint32_t n)
+static void unpack_row(const struct dlbuf_prepare *p, uint32_t plane, float *dst,
+		       const uint8_t *groups, uint32_t first, uint32_t n)
 {
 	const struct source *s = &p->source;
 	const struct ring *r = &p->rings[plane];
@@ -391,7 +394,7 @@ static void unpack(const struct dlbuf_prepare *p, uint32_t plane, float *dst,
 }
 
 /* Makes a row of each component of a plane's words, which begin with byte `begin` of the row. */
-static void split(const struct dlbuf_prepare *p, uint32_t plane, char *dst, const char *words)
+static void split_row(const struct dlbuf_prepare *p, uint32_t plane, char *dst, const char *words)
 {
 	const struct source *s = &p->source;
 	uint32_t value = value_bytes(s->sample);
@@ -481,11 +484,11 @@ const void *prepare_fetch(const struct dlbuf_prepare *p, const struct band *b, u
 		size_t bytes = p->source.packed.bytes;
 
 		from = (const char *)data + row * pitch + r->begin / samples * bytes;
-		from = copy(b, from, (r->n + samples - 1) / samples * bytes);
+		from = copy_row(b, from, (r->n + samples - 1) / samples * bytes);
 		p->kernels->widen(dst, from, r->n, &p->source);
 	} else if (p->split) {
 		from = (const char *)data + row * pitch + r->begin;
-		split(p, plane, dst, copy(b, from, r->copied));
+		split_row(p, plane, dst, copy_row(b, from, r->copied));
 	} else if (p->source.group.words) {
 		uint32_t values = p->source.group.values;
 		uint32_t first = r->begin / values;
@@ -493,7 +496,7 @@ const void *prepare_fetch(const struct dlbuf_prepare *p, const struct band *b, u
 		size_t bytes = (size_t)p->source.group.words * p->source.group.bytes;
 
 		from = (const char *)data + row * pitch + first * bytes;
-		unpack(p, plane, (float *)dst, copy(b, from, n * bytes), first, n);
+		unpack_row(p, plane, (float *)dst, copy_row(b, from, n * bytes), first, n);
 	} else if (p->source.sample == SAMPLE_F16) {
 		halves((float *)dst, (const uint16_t *)(const void *)from, r->n);
 	} else {
@@ -635,7 +638,8 @@ static void direct_row(const struct dlbuf_prepare *p, const struct band *b, uint
 			continue;
 		below = nrows ? w : 0;
 		numbers[nrows] = axis->first[y] + i;
-		rows[nrows] = prepare_fetch(p, b, plane, data, pitch, numbers[nrows], axis->first[y]);
+		rows[nrows] = prepare_fetch(p, b, plane, data, pitch, numbers[nrows],
+					    axis->first[y]);
 		nrows++;
 	}
 	for (uint32_t i = 0; i < s->ncomponents; i += 1 + p->paired[i]) {
@@ -691,8 +695,8 @@ static void store(const struct dlbuf_prepare *p, const struct band *b, char *dst
  * Fills w x h places of the tensor from x, y with the colour of the bars. Each band fills its part
  * of the rows.
  */
-static void fill(const struct dlbuf_prepare *p, const struct band *b, const struct image *image,
-		 uint32_t x, uint32_t y, uint32_t w, uint32_t h)
+static void fill_bar(const struct dlbuf_prepare *p, const struct band *b, const struct image *image,
+		     uint32_t x, uint32_t y, uint32_t w, uint32_t h)
 {
 	const struct steps *st = &image->steps;
 	uint32_t bytes = store_bytes(p->store), most = p->width;
@@ -746,16 +750,16 @@ static struct row_at row_at(const struct dlbuf_prepare *p, const struct image *i
 	/* Steps from one output to the next, before the turn. */
 	int64_t sx = p->back_x ? -st->x : st->x, sy = p->back_y ? -st->y : st->y;
 	int64_t across = odd ? sx : sy;
-	int64_t at = (x0 + (p->back_x ? w - 1 : 0)) * st->x + (y0 + (p->back_y ? h - 1 : 0)) * st->y +
-		y * across;
+	int64_t at = (x0 + (p->back_x ? w - 1 : 0)) * st->x +
+		     (y0 + (p->back_y ? h - 1 : 0)) * st->y + y * across;
 
 	return (struct row_at){ image->data + at * store_bytes(p->store), odd ? sy : sx, across };
 }
 
 /* Rows of the components, floats or samples of bytes.c, become output row y of the tensor. */
-static void store_row(const struct dlbuf_prepare *p, const struct band *b,
-		      const struct image *image, uint32_t y, const float *const in[3],
-		      const struct byte_samples *samples)
+static void store_pixels_row(const struct dlbuf_prepare *p, const struct band *b,
+			     const struct image *image, uint32_t y, const float *const in[3],
+			     const struct byte_samples *samples)
 {
 	struct row_at to = row_at(p, image, y);
 	int64_t channel = image->steps.channel;
@@ -776,7 +780,8 @@ static void store_row(const struct dlbuf_prepare *p, const struct band *b,
 		p->kernels->interleave(to.data, (const float *const *)b->out, p->width, p->store,
 				       p->zero_point);
 	for (uint32_t c = 0; c < p->nout && !plain && !pixels; c++)
-		store(p, b, to.data + c * channel * store_bytes(p->store), to.along, b->out[c], p->width);
+		store(p, b, to.data + c * channel * store_bytes(p->store), to.along, b->out[c],
+		      p->width);
 }
 
 static void band_run(const void *data, uint32_t index)
@@ -803,17 +808,17 @@ static void band_run(const void *data, uint32_t index)
 		b->sampled_held[i] = -1;
 	for (uint32_t i = 0; i < 3 && p->source.mosaic; i++)
 		b->wide_held[i] = -1;
-	fill(p, b, image, 0, 0, p->info.width, y0);
-	fill(p, b, image, 0, y0 + h, p->info.width, p->info.height - y0 - h);
-	fill(p, b, image, 0, y0, x0, h);
-	fill(p, b, image, x0 + w, y0, p->info.width - x0 - w, h);
+	fill_bar(p, b, image, 0, 0, p->info.width, y0);
+	fill_bar(p, b, image, 0, y0 + h, p->info.width, p->info.height - y0 - h);
+	fill_bar(p, b, image, 0, y0, x0, h);
+	fill_bar(p, b, image, x0 + w, y0, p->info.width - x0 - w, h);
 	for (uint32_t y = first; y < end && p->ngroups; y++, to.data += to.across) {
 		struct byte_samples samples;
 
-		prepare_bytes_row(p, b, work->planes, work->pitches, y, (uint8_t *)to.data, to.along,
-				  image->steps.channel, &samples);
+		prepare_bytes_row(p, b, work->planes, work->pitches, y, (uint8_t *)to.data,
+				  to.along, image->steps.channel, &samples);
 		if (p->in_floats)
-			store_row(p, b, image, y, NULL, &samples);
+			store_pixels_row(p, b, image, y, NULL, &samples);
 	}
 	for (uint32_t y = first; y < end && !p->ngroups; y++) {
 		const float *in[3] = { b->in[0], b->in[1], b->in[2] };
@@ -825,7 +830,7 @@ static void band_run(const void *data, uint32_t index)
 				wide_sums(p, b, i, work->planes[i], work->pitches[i], y, end - 1,
 					  &at[i], in);
 		}
-		store_row(p, b, image, y, in, NULL);
+		store_pixels_row(p, b, image, y, in, NULL);
 	}
 }
 

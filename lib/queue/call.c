@@ -54,7 +54,7 @@ static void join_list(struct queue_function **prev, struct queue_function *next)
 }
 
 /* The driver calls this at most once. */
-static void run(void *data)
+static void run_function(void *data)
 {
 	struct queue_function *call = data;
 	struct queue_device *dev;
@@ -91,7 +91,7 @@ int queue_call_host(struct queue_device *dev, void *stream, void (*fn)(void *dat
 		list_add(&dev->calls, call);
 	pthread_mutex_unlock(&dev->lock);
 	ret = lost ? fail(-EIO, "%s is lost", dev->base.name) :
-		     dev->ops->call_host(dev, stream, run, call);
+		     dev->ops->call_host(dev, stream, run_function, call);
 	if (!ret)
 		return 0;
 	/* The driver did not get the function. A loss meanwhile has cancelled it. */

@@ -34,7 +34,7 @@ void queue_ref(struct queue_device *dev)
 }
 
 /* Frees the words once all streams have read them, and no free waits for a fence. */
-static bool end(struct event_call *call)
+static bool end_device(struct event_call *call)
 {
 	struct queue_device *dev = container_of(call, struct queue_device, ending);
 	struct queue_scope scope;
@@ -65,15 +65,15 @@ void queue_unref(struct queue_device *dev)
 {
 	struct timespec pause = PAUSE_FIRST;
 
-	if (__atomic_sub_fetch(&dev->refs, 1, __ATOMIC_ACQ_REL) || end(&dev->ending))
+	if (__atomic_sub_fetch(&dev->refs, 1, __ATOMIC_ACQ_REL) || end_device(&dev->ending))
 		return;
 	if (!event_promise()) {
-		dev->ending.fn = end;
+		dev->ending.fn = end_device;
 		event_post(&dev->ending);
 		return;
 	}
 	forget_failure();
-	while (!end(&dev->ending))
+	while (!end_device(&dev->ending))
 		pause_until(&pause, 0);
 }
 

@@ -135,7 +135,7 @@ bool queue_is_held(const struct queue_memory *m)
 			       users > least_users(m->dev, users));
 }
 
-static int alloc(struct queue_memory *m)
+static int alloc_memory(struct queue_memory *m)
 {
 	struct queue_device *dev = m->dev;
 	struct queue_range r;
@@ -186,5 +186,5 @@ int queue_alloc(struct import *imp)
 		return fail(-EOVERFLOW, "the size does not fit 64 bits in blocks "
 			    "of the driver's");
 	imp->bytes = bytes;
-	return without_fds(queue_import_by(imp, alloc));
+	return without_fds(queue_import_by(imp, alloc_memory));
 }

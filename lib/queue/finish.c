@@ -7,7 +7,7 @@
  */
 #include "engine.h"
 
-static void *run(void *arg)
+static void *finish_streams(void *arg)
 {
 	struct queue_device *dev = arg;
 	struct queue_finish *f = &dev->finish;
@@ -34,7 +34,7 @@ static void *run(void *arg)
 }
 
 /* Under the lock. A thread that does not run does not take the lock any more. */
-static void join(struct queue_finish *f)
+static void join_thread(struct queue_finish *f)
 {
 	if (f->started)
 		pthread_join(f->thread, NULL);
@@ -50,8 +50,8 @@ bool queue_finished(struct queue_device *dev, uint64_t n)
 	f->wanted = f->wanted < n ? n : f->wanted;
 	if (f->runs)
 		return false;
-	join(f);
-	f->started = f->runs = !sys_thread(&f->thread, run, dev);
+	join_thread(f);
+	f->started = f->runs = !sys_thread(&f->thread, finish_streams, dev);
 	if (f->runs)
 		pthread_setname_np(f->thread, "dlbuf-finish");
 	else
@@ -73,7 +73,7 @@ bool queue_finish_ended(struct queue_device *dev)
 	pthread_mutex_lock(&dev->lock);
 	ended = !queue_is_unsure(dev) && !dev->finish.runs;
 	if (ended)
-		join(&dev->finish);
+		join_thread(&dev->finish);
 	pthread_mutex_unlock(&dev->lock);
 	return ended;
 }
@@ -87,5 +87,5 @@ void queue_set_unsure(struct queue_device *dev)
 
 void queue_finish_end(struct queue_device *dev)
 {
-	join(&dev->finish);
+	join_thread(&dev->finish);
 }

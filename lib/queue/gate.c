@@ -93,7 +93,7 @@ void queue_gate_leave(struct queue_device *dev)
  * Under the lock, which it releases meanwhile: removes waits that are over. True: a wait
  * that began before `since` is pending.
  */
-static bool reap(struct queue_gate *gate, uint64_t since)
+static bool reap_waits(struct queue_gate *gate, uint64_t since)
 {
 	struct queue_scope scope;
 	bool stands = false;
@@ -124,7 +124,7 @@ bool queue_gate_close(struct queue_device *dev, struct queue_free *f, bool wait)
 	bool closed;
 
 	pthread_mutex_lock(&gate->lock);
-	if (!wait && gate->busy && !reap(gate, f->since) && gate->held > FEW_WAIT)
+	if (!wait && gate->busy && !reap_waits(gate, f->since) && gate->held > FEW_WAIT)
 		gate->closing = gate->busy;
 	closed = wait || (!gate->busy && !gate->reaping);
 	gate->held += !closed - f->held;
@@ -171,7 +171,7 @@ bool queue_gate_frees(struct queue_device *dev)
 
 	pthread_mutex_lock(&gate->lock);
 	if (gate->held && gate->busy)
-		reap(gate, 0);
+		reap_waits(gate, 0);
 	frees = gate->held && !gate->busy;
 	pthread_mutex_unlock(&gate->lock);
 	return frees;

@@ -219,7 +219,7 @@ int queue_import_path(struct queue_memory *m)
 
 /* ---------------------------------------------------------------- frees */
 
-static void free_memory(struct queue_memory *m)
+static void free_now(struct queue_memory *m)
 {
 	struct queue_device *dev = m->dev;
 
@@ -254,7 +254,7 @@ bool queue_unimport(struct import *imp, bool wait)
 	imp->held = over && queue_is_held(m);
 	over = over && !imp->held && queue_gate_close(dev, &m->dropped, wait);
 	if (over) {
-		free_memory(m);
+		free_now(m);
 		queue_gate_open(dev);
 	}
 	queue_leave(dev, &scope);

@@ -6,8 +6,8 @@
 #include "engine.h"
 
 /* Makes a device that is not open yet. *n: the number of the driver's devices. */
-static int load(const struct backend *backend, const struct queue_ops *ops,
-		struct queue_device **out, unsigned int *n)
+static int load_driver(const struct backend *backend, const struct queue_ops *ops,
+		       struct queue_device **out, unsigned int *n)
 {
 	struct queue_device *dev = sys_calloc(1, ops->size);
 	int ret;
@@ -53,7 +53,7 @@ int queue_each(const struct backend *backend, const struct queue_ops *ops,
 {
 	struct queue_device *dev;
 	unsigned int n;
-	int ret = load(backend, ops, &dev, &n);
+	int ret = load_driver(backend, ops, &dev, &n);
 
 	if (ret)
 		return ret;
@@ -91,7 +91,7 @@ static void open_bridge(struct queue_device *dev)
 }
 
 /* Opens the device of the last probe; frees it after a failure. */
-static int start(struct queue_device *dev, uint32_t flags)
+static int start_device(struct queue_device *dev, uint32_t flags)
 {
 	struct queue_scope scope;
 	int ret;
@@ -125,8 +125,7 @@ static int start(struct queue_device *dev, uint32_t flags)
 	return 0;
 }
 
-static int probe_selected(struct queue_device *dev, const char *text,
-			  unsigned int n)
+static int find_selected(struct queue_device *dev, unsigned int n, const void *text)
 {
 	struct selector s;
 	int ret = selector_begin(&s, dev->base.backend->name, text, n);
@@ -140,53 +139,48 @@ static int probe_selected(struct queue_device *dev, const char *text,
 	return selector_none(&s);
 }
 
-int queue_open(const struct backend *backend, const struct queue_ops *ops,
-	       const char *selector, const struct dlbuf_device_opts *opts,
-	       struct dlbuf_device **out)
+/* Opens the device that find() probes. */
+static int open_found(const struct backend *backend, const struct queue_ops *ops, bool wrapped,
+		      queue_find_fn find, const void *data, uint32_t flags,
+		      struct dlbuf_device **out)
 {
 	struct queue_device *dev;
 	unsigned int n;
-	int ret = load(backend, ops, &dev, &n);
+	int ret = load_driver(backend, ops, &dev, &n);
 
 	if (ret)
 		return ret;
-	ret = probe_selected(dev, selector, n);
+	dev->base.wrapped = wrapped;
+	ret = find(dev, n, data);
 	if (ret)
 		free(dev);
 	else
-		ret = start(dev, opts->flags);
+		ret = start_device(dev, flags);
 	if (!ret)
 		*out = &dev->base;
 	return ret;
 }
 
-int queue_wrap(const struct backend *backend, const struct queue_ops *ops,
-	       int (*find)(struct queue_device *dev, unsigned int n,
-			   const void *theirs),
+int queue_open(const struct backend *backend, const struct queue_ops *ops,
+	       const char *selector, const struct dlbuf_device_opts *opts,
+	       struct dlbuf_device **out)
+{
+	return open_found(backend, ops, false, find_selected, selector, opts->flags, out);
+}
+
+int queue_wrap(const struct backend *backend, const struct queue_ops *ops, queue_find_fn find,
 	       const void *theirs, const struct dlbuf_device_opts *opts,
 	       struct dlbuf_device **out)
 {
 	struct dlbuf_device_opts o;
-	struct queue_device *dev;
-	unsigned int n;
 	int ret = device_opts_get(&o, opts);
 
 	if (!ret)
-		ret = load(backend, ops, &dev, &n);
+		ret = open_found(backend, ops, true, find, theirs, o.flags, out);
 	if (ret)
 		return ret;
-	dev->base.wrapped = true;
-	ret = find(dev, n, theirs);
-	if (ret)
-		free(dev);
-	else
-		ret = start(dev, o.flags);
-	if (ret)
-		return ret;
-	device_init(&dev->base, backend, &o);
-	log_at(DLBUF_LOG_INFO, "wrapped the application's context as %s",
-	       dev->base.name);
-	*out = &dev->base;
+	device_init(*out, backend, &o);
+	log_at(DLBUF_LOG_INFO, "wrapped the application's context as %s", (*out)->name);
 	return 0;
 }
 

@@ -30,7 +30,7 @@ static int none_serves(const struct import *imp, const char *said, int err)
 		    said, more);
 }
 
-static int import(struct import *imp)
+static int import_by_paths(struct import *imp)
 {
 	int ret = -EOPNOTSUPP, err = 0;
 	char said[400] = "";
@@ -64,7 +64,7 @@ int queue_import(struct import *imp)
 
 	if (dev->ops->import && PATH_BIT(DLBUF_PATH_DIRECT) & imp->paths)
 		queue_try_direct(dev);
-	ret = import(imp);
+	ret = import_by_paths(imp);
 	/*
 	 * If a host function of the stream waits for fences, releases give events and
 	 * no fences: see copy.c.

@@ -59,8 +59,8 @@ static int fill_tables(struct queue_memory *m, const struct program_job *jobs, u
 }
 
 /* The programs of n images of one tensor. */
-static int load(struct dlbuf_device *base, const struct program_job *jobs, uint32_t n,
-		struct queue_program **out)
+static int load_programs(struct dlbuf_device *base, const struct program_job *jobs, uint32_t n,
+			 struct queue_program **out)
 {
 	struct queue_device *dev = queue_device_of(base);
 	struct queue_program *g = sys_calloc(1, sizeof(*g));
@@ -104,7 +104,7 @@ int queue_program_load(struct dlbuf_device *dev, const struct program *p, size_t
 {
 	const struct program_job one = { .program = (struct program *)p, .bytes = bytes };
 
-	return load(dev, &one, 1, (struct queue_program **)out);
+	return load_programs(dev, &one, 1, (struct queue_program **)out);
 }
 
 /* If no thread can be started to free the program later, this waits for its runs. */
@@ -165,7 +165,7 @@ static int find_launch(const struct queue_program *g, const struct program_job *
 }
 
 /* Waits for the run, and for the errors of its host functions. */
-static int finish(struct queue_program *g, const struct program_run *run)
+static int finish_run(struct queue_program *g, const struct program_run *run)
 {
 	struct queue_device *dev = g->dev;
 	int ret = dev->ops->finish(dev, g->stream);
@@ -183,8 +183,8 @@ static int finish(struct queue_program *g, const struct program_run *run)
  * run. The writer is the last: its copy back must follow all work on the stream. If the launch
  * failed, nothing was written, and nothing is copied back.
  */
-static int end(struct queue_program *g, const struct program_run *run, uint32_t n, bool launched,
-	       int *fence)
+static int end_run(struct queue_program *g, const struct program_run *run, uint32_t n,
+		   bool launched, int *fence)
 {
 	struct queue_use uses[QUEUE_MAX_USES], swap;
 	int ret;
@@ -231,10 +231,10 @@ static int run_on(struct queue_program *g, const struct program_run *run,
 		if (ret)
 			queue_failed(dev, ret);
 	}
-	err = end(g, run, n, launched, waits || ret ? NULL : done);
+	err = end_run(g, run, n, launched, waits || ret ? NULL : done);
 	ret = ret ? ret : err;
 	if (launched && (waits || ret)) {
-		err = finish(g, run);
+		err = finish_run(g, run);
 		ret = ret ? ret : err;
 	}
 	if (ret && *done != -1) {
@@ -272,7 +272,7 @@ int queue_program_run_all(struct dlbuf_device *dev, const struct program_job *jo
 			  int fence, int *done)
 {
 	struct queue_program *g;
-	int ret = load(dev, jobs, n, &g);
+	int ret = load_programs(dev, jobs, n, &g);
 
 	*done = -1;
 	if (ret)

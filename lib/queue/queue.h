@@ -142,9 +142,8 @@ void queue_describe(struct dlbuf_device *dev, struct dlbuf_device_info *info);
  * `theirs` among the n devices, and keeps the handles that start() uses instead of new
  * ones. After a failure of find() the struct is only freed.
  */
-int queue_wrap(const struct backend *backend, const struct queue_ops *ops,
-	       int (*find)(struct queue_device *dev, unsigned int n,
-			   const void *theirs),
+typedef int (*queue_find_fn)(struct queue_device *dev, unsigned int n, const void *theirs);
+int queue_wrap(const struct backend *backend, const struct queue_ops *ops, queue_find_fn find,
 	       const void *theirs, const struct dlbuf_device_opts *opts,
 	       struct dlbuf_device **out);
 
@@ -223,10 +222,11 @@ int queue_export(struct dlbuf_device *dev, const DLTensor *tensor,
 
 /* ---------------------------------------------------------------- sync.c */
 
-int queue_stream(struct dlbuf_device *dev, void *handle, bool ends);
-int queue_acquire(struct import *imp, uint32_t access, void *handle, int fence);
-int queue_release(struct import *imp, uint32_t access, void *handle, int *fence,
-		  int *end);
+int queue_stream(struct dlbuf_device *dev, struct access_stream *stream, bool ends);
+int queue_acquire(struct import *imp, uint32_t access, const struct access_stream *stream,
+		  int fence);
+int queue_release(struct import *imp, uint32_t access, const struct access_stream *stream,
+		  int *fence, int *end);
 int queue_wait(struct import *imp, uint32_t access, uint64_t deadline_ns);
 int queue_pending(struct import *imp, uint32_t access, int *fd);
 int queue_drain(struct dlbuf_device *dev, uint64_t deadline_ns);

@@ -214,25 +214,36 @@ static bool is_no_order(const struct queue_device *dev, const void *handle)
 	return handle && handle == dev->ops->no_order;
 }
 
-int queue_stream(struct dlbuf_device *base, void *handle, bool ends)
+int queue_stream(struct dlbuf_device *base, struct access_stream *stream, bool ends)
 {
 	struct queue_device *dev = queue_device_of(base);
 	struct queue_scope scope;
-	void *stream;
 	int ret;
 
-	if (is_no_order(dev, handle))
+	if (is_no_order(dev, stream->handle))
 		return STREAM_UNORDERED;
 	ret = queue_enter(dev, &scope);
 	if (!ret) {
-		ret = queue_find_stream(dev, handle, ends, &stream);
+		ret = queue_find_stream(dev, stream->handle, ends, &stream->found);
+		stream->asked = true;
+		stream->refused = ret;
 		queue_leave(dev, &scope);
 	}
 	/*
-	 * A lost device does not refuse the stream: the access ends, and release() returns the
+	 * A lost device does not refuse the stream: the access ends, and release_on() returns the
 	 * error.
 	 */
 	return ends && __atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE) ? 0 : ret;
+}
+
+/* The driver's stream. queue_stream() has found it, except when a tensor is deleted. */
+static int stream_of(struct queue_device *dev, const struct access_stream *stream, bool ends,
+		     void **out)
+{
+	if (!stream->asked)
+		return queue_find_stream(dev, stream->handle, ends, out);
+	*out = stream->found;
+	return stream->refused;
 }
 
 int queue_begin_on(struct queue_memory *m, uint32_t access, void *stream, int fence)
@@ -246,14 +257,15 @@ int queue_begin_on(struct queue_memory *m, uint32_t access, void *stream, int fe
 			   queue_wait_fence(m->dev, stream, fence);
 }
 
-int queue_acquire(struct import *imp, uint32_t access, void *handle, int fence)
+int queue_acquire(struct import *imp, uint32_t access, const struct access_stream *stream,
+		  int fence)
 {
 	struct queue_memory *m = queue_memory_of(imp);
 	struct queue_scope scope;
-	void *stream;
+	void *own;
 	int ret;
 
-	if (is_no_order(m->dev, handle))
+	if (is_no_order(m->dev, stream->handle))
 		return !m->copied ? 0 :
 		       fail(-EINVAL, "%s: a copy is made on a stream, and this handle "
 			    "is none", m->dev->base.name);
@@ -263,9 +275,9 @@ int queue_acquire(struct import *imp, uint32_t access, void *handle, int fence)
 	ret = queue_enter(m->dev, &scope);
 	if (ret)
 		return ret;
-	ret = queue_find_stream(m->dev, handle, false, &stream);
+	ret = stream_of(m->dev, stream, false, &own);
 	if (!ret)
-		ret = queue_begin_on(m, access, stream, fence);
+		ret = queue_begin_on(m, access, own, fence);
 	queue_leave(m->dev, &scope);
 	return ret;
 }
@@ -332,20 +344,20 @@ static int release_unordered(struct queue_memory *m, uint32_t access)
 		    "is none", dev->base.name);
 }
 
-static int release(struct queue_memory *m, uint32_t access, void *handle,
-		   int *fence, int *end)
+static int release_on(struct queue_memory *m, uint32_t access, const struct access_stream *stream,
+		      int *fence, int *end)
 {
 	struct queue_use use = { m, access, false };
 	char why[160];
-	void *stream;
+	void *own;
 	bool lost;
 	int ret;
 
-	if (is_no_order(m->dev, handle))
+	if (is_no_order(m->dev, stream->handle))
 		return release_unordered(m, access);
-	ret = queue_find_stream(m->dev, handle, true, &stream);
+	ret = stream_of(m->dev, stream, true, &own);
 	if (!ret)
-		return queue_end_on(&use, 1, 1, stream, fence, end);
+		return queue_end_on(&use, 1, 1, own, fence, end);
 	if (m->passes)
 		queue_access_over(m);
 	if (__atomic_load_n(&m->dev->lost, __ATOMIC_ACQUIRE))
@@ -356,7 +368,7 @@ static int release(struct queue_memory *m, uint32_t access, void *handle,
 	 */
 	snprintf(why, sizeof(why), "%s", dlbuf_last_error());
 	lost = m->copied && access & DLBUF_WRITE;
-	ret = queue_work_add_all(&use, 1, handle, ret, lost ? NULL : end);
+	ret = queue_work_add_all(&use, 1, stream->handle, ret, lost ? NULL : end);
 	if (!ret)
 		forget_failure();
 	/* The core logs the error, and reports it to the lease, which does not wait. */
@@ -364,8 +376,8 @@ static int release(struct queue_memory *m, uint32_t access, void *handle,
 	       fail(-EIO, "%s: a copy is not written back: %s", m->dev->base.name, why);
 }
 
-int queue_release(struct import *imp, uint32_t access, void *handle, int *fence,
-		  int *end)
+int queue_release(struct import *imp, uint32_t access, const struct access_stream *stream,
+		  int *fence, int *end)
 {
 	struct queue_memory *m = queue_memory_of(imp);
 	struct queue_scope scope;
@@ -373,7 +385,7 @@ int queue_release(struct import *imp, uint32_t access, void *handle, int *fence,
 
 	if (fence)
 		*fence = -1;
-	if (is_no_order(m->dev, handle) && !m->copied)
+	if (is_no_order(m->dev, stream->handle) && !m->copied)
 		return 0;
 	/* The caller's fence is then an eventfd, and the lease can wait for it too. */
 	if (imp->release_sync == DLBUF_SYNC_EVENT) {
@@ -382,7 +394,7 @@ int queue_release(struct import *imp, uint32_t access, void *handle, int *fence,
 	}
 	ret = queue_enter(m->dev, &scope);
 	if (!ret) {
-		ret = release(m, access, handle, fence, end);
+		ret = release_on(m, access, stream, fence, end);
 		queue_leave(m->dev, &scope);
 	} else {
 		queue_set_unsure(m->dev);

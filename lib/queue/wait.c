@@ -95,6 +95,14 @@ static void word_done(void *data)
 	queue_unref(dev);
 }
 
+/* 1: no event could be added for the fence, so this thread has waited. */
+static int wait_on_thread(int fence)
+{
+	int ret = dlbuf_fence_wait(fence, 0);
+
+	return ret ? ret : 1;
+}
+
 static int wait_by_word(struct queue_device *dev, void *stream, int fence,
 			struct bridge_buffer *none)
 {
@@ -116,8 +124,7 @@ static int wait_by_word(struct queue_device *dev, void *stream, int fence,
 	log_at(DLBUF_LOG_INFO, "waiting for a fence: %s", dlbuf_last_error());
 	__atomic_store_n(word->host, value, __ATOMIC_RELEASE);
 	word_done(word);
-	ret = dlbuf_fence_wait(fence, 0);
-	return ret ? ret : 1;
+	return wait_on_thread(fence);
 }
 
 /* A user event that a stream waits for. */
@@ -153,7 +160,7 @@ static int wait_by_event(struct queue_device *dev, void *stream, int fence,
 			 struct bridge_buffer *none)
 {
 	struct user_event *user = sys_calloc(1, sizeof(*user));
-	int ret, added;
+	int ret;
 
 	(void)none;
 	if (!user)
@@ -165,17 +172,16 @@ static int wait_by_event(struct queue_device *dev, void *stream, int fence,
 		return ret;
 	}
 	queue_ref(dev);
-	added = event_add(fence, user_event_done, user);
-	if (!added) {
+	if (!event_add(fence, user_event_done, user)) {
 		ret = dev->ops->user_event_wait(dev, stream, user->event);
 	} else {
 		log_at(DLBUF_LOG_INFO, "waiting for a fence: %s",
 		       dlbuf_last_error());
 		user_event_done(user);
-		ret = dlbuf_fence_wait(fence, 0);
+		ret = wait_on_thread(fence);
 	}
 	user_event_put(user);
-	return ret ? ret : added ? 1 : 0;
+	return ret;
 }
 
 static void passed_at_last(void *data)

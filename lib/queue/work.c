@@ -292,7 +292,7 @@ static bool still_copies(struct queue_device *dev, const struct queue_work *work
 }
 
 /* Without the lock, with a reference. Returns 0, QUEUE_PENDING or an error. */
-static int query(struct queue_device *dev, struct queue_work *work)
+static int query_work(struct queue_device *dev, struct queue_work *work)
 {
 	int ret = QUEUE_PENDING;
 
@@ -310,7 +310,7 @@ static int query(struct queue_device *dev, struct queue_work *work)
 static bool is_over(struct queue_device *dev, struct queue_work *work)
 {
 	/* After an error the work may still run, unless the device is lost. */
-	return !query(dev, work) || queue_is_dead(dev);
+	return !query_work(dev, work) || queue_is_dead(dev);
 }
 
 /*
@@ -507,8 +507,8 @@ static int poll_work(struct queue_device *dev, struct queue_work *work)
 
 /* ---------------------------------------------------------------- ends */
 
-static int record(struct queue_device *dev, struct queue_work *work,
-		  void *stream, int *eventfd)
+static int record_end(struct queue_device *dev, struct queue_work *work,
+		      void *stream, int *eventfd)
 {
 	/* Late work has no host function: the polling thread writes the eventfd. */
 	bool late = state_of(work) != NEW, calls = is_called(dev, work, NEW);
@@ -605,7 +605,7 @@ int queue_work_add_all(const struct queue_use *uses, uint32_t n, void *stream, i
 			set_gone(dev, work);
 		else if (late)
 			set_state(work, LATE);
-		ret = record(dev, work, stream, eventfd);
+		ret = record_end(dev, work, stream, eventfd);
 	}
 	for (uint32_t i = 0; i < n && !ret; i++)
 		list_add(dev, &uses[i].m->works, works[i]);
@@ -662,7 +662,7 @@ static int wait_until(struct queue_device *dev, struct queue_work *work,
 	if (!deadline_ns && state_of(work) == RECORDED && dev->ops->event_wait)
 		return queue_failed(dev, dev->ops->event_wait(dev, point_of(work)->event));
 	for (;;) {
-		ret = query(dev, work);
+		ret = query_work(dev, work);
 		if (ret <= 0)
 			return ret;
 		if (!deadline_ns && state_of(work) == LATE)
@@ -704,7 +704,7 @@ int queue_work_end(struct queue_device *dev, struct queue_work *work)
 	return ret;
 }
 
-static int order(struct queue_device *dev, struct queue_work *work, void *stream)
+static int order_after(struct queue_device *dev, struct queue_work *work, void *stream)
 {
 	int late = stays_late(dev, work);
 
@@ -718,7 +718,7 @@ static int order(struct queue_device *dev, struct queue_work *work, void *stream
 
 int queue_work_order(struct queue_memory *m, void *stream)
 {
-	return each(m->dev, &m->works, order, stream);
+	return each(m->dev, &m->works, order_after, stream);
 }
 
 struct waiting {
@@ -733,7 +733,7 @@ static bool conflicts(const struct waiting *w, const struct queue_work *work)
 	return (w->access | work->access) & DLBUF_WRITE;
 }
 
-static int wait_for(struct queue_device *dev, struct queue_work *work, void *data)
+static int wait_for_work(struct queue_device *dev, struct queue_work *work, void *data)
 {
 	struct waiting *w = data;
 	int ret = 0;
@@ -751,7 +751,7 @@ int queue_work_wait(struct queue_memory *m, uint32_t access,
 {
 	struct waiting w = { access, deadline_ns, NULL };
 
-	return each(m->dev, &m->works, wait_for, &w);
+	return each(m->dev, &m->works, wait_for_work, &w);
 }
 
 int queue_wait(struct import *imp, uint32_t access, uint64_t deadline_ns)
@@ -901,7 +901,7 @@ bool queue_waits_stand(struct queue_device *dev, uint64_t next)
 	return w;
 }
 
-static int finish(struct queue_device *dev, struct queue_work *work, void *data)
+static int finish_work(struct queue_device *dev, struct queue_work *work, void *data)
 {
 	(void)data;
 	if (stays_late(dev, work) == LATE)
@@ -914,7 +914,7 @@ static int finish(struct queue_device *dev, struct queue_work *work, void *data)
 /* Errors do not matter here: a lost device runs only host functions. */
 void queue_work_finish(struct queue_device *dev, struct queue_work **works)
 {
-	each(dev, works, finish, NULL);
+	each(dev, works, finish_work, NULL);
 	queue_wait_dead(dev);
 }
 

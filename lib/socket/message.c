@@ -20,7 +20,7 @@ struct rest {
 	size_t bytes;
 };
 
-static int take(struct rest *rest, void *out, size_t bytes)
+static int take_bytes(struct rest *rest, void *out, size_t bytes)
 {
 	if (bytes > rest->bytes)
 		return fail(-EPROTO, "the message ends %zu bytes early",
@@ -91,7 +91,7 @@ static int parse_tensor(struct rest *rest, struct message *m, unsigned int i,
 	uint64_t first, end;
 	int ret;
 
-	ret = take(rest, &t, sizeof(t));
+	ret = take_bytes(rest, &t, sizeof(t));
 	if (!ret)
 		ret = use_buffer(m, i, t.buffer, used);
 	if (ret)
@@ -99,7 +99,7 @@ static int parse_tensor(struct rest *rest, struct message *m, unsigned int i,
 	if (t.ndim > DLBUF_MAX_NDIM || t.reserved)
 		return fail(-EPROTO, "the tensor has %u dimensions, and 0x%x "
 			    "after its type", t.ndim, t.reserved);
-	ret = take(rest, m->dims[i], 2 * t.ndim * sizeof(m->dims[0][0]));
+	ret = take_bytes(rest, m->dims[i], 2 * t.ndim * sizeof(m->dims[0][0]));
 	if (ret)
 		return ret;
 	*l = (struct dlbuf_frame_layout){
@@ -197,7 +197,7 @@ static int parse_frame(struct rest *rest, struct message *m,
 	struct message_frame f;
 	int ret;
 
-	ret = take(rest, &f, sizeof(f));
+	ret = take_bytes(rest, &f, sizeof(f));
 	if (!ret)
 		ret = check_frame(&m->head, &f);
 	if (ret)
@@ -231,7 +231,7 @@ int message_parse(const void *data, size_t bytes, unsigned int nfds,
 	unsigned int used = 0;
 	int ret;
 
-	ret = take(&rest, &out->head, sizeof(out->head));
+	ret = take_bytes(&rest, &out->head, sizeof(out->head));
 	if (!ret)
 		ret = check_head(&out->head);
 	if (ret)
@@ -262,7 +262,7 @@ int message_parse(const void *data, size_t bytes, unsigned int nfds,
 
 /* ---------------------------------------------------------------- writing */
 
-static void put(struct packet *p, const void *data, size_t bytes)
+static void append(struct packet *p, const void *data, size_t bytes)
 {
 	memcpy(p->data + p->bytes, data, bytes);
 	p->bytes += bytes;
@@ -291,10 +291,10 @@ void message_put_tensor(struct packet *p, const DLTensor *layout,
 	};
 	size_t bytes = layout->ndim * sizeof(int64_t);
 
-	put(p, &t, sizeof(t));
+	append(p, &t, sizeof(t));
 	if (bytes) {
-		put(p, layout->shape, bytes);
-		put(p, layout->strides, bytes);
+		append(p, layout->shape, bytes);
+		append(p, layout->strides, bytes);
 	}
 }
 
@@ -329,7 +329,7 @@ void message_put_frame(struct packet *p, const struct dlbuf_frame *frame,
 			.pitch = frame->planes[i].pitch,
 			.bytes = frame->planes[i].bytes,
 		};
-	put(p, &f, sizeof(f));
+	append(p, &f, sizeof(f));
 }
 
 void message_end(struct packet *p, struct message_head *head)

@@ -875,8 +875,8 @@ static int import_frame(struct dlbuf_device *dev, struct arrival *a,
 }
 
 /* Describes the frame to the caller, with fds that stay valid. */
-static void describe(const struct arrival *a, struct dlbuf_frame *out,
-		     DLManagedTensorVersioned *const tensors[], uint32_t n)
+static void describe_arrival(const struct arrival *a, struct dlbuf_frame *out,
+			     DLManagedTensorVersioned *const tensors[], uint32_t n)
 {
 	*out = a->m.frame;
 	out->fence = -1;
@@ -926,7 +926,7 @@ static int open_parcel(struct dlbuf_device *dev, struct parcel *p,
 	if (a.hold >= 0)
 		p->nfds--;
 	if (frame) {
-		describe(&a, &known, t, n);
+		describe_arrival(&a, &known, t, n);
 		INFO_PUT(frame, &known, "dlbuf_frame");
 	}
 	memcpy(tensors, t, n * sizeof(t[0]));

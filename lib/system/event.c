@@ -158,7 +158,7 @@ void event_kick(void)
  * The event counts as pending until fn has returned. It is removed from the list before,
  * because its fd is closed: a child of fork() must not close the number again.
  */
-static bool fire(struct event_call *call)
+static bool fire_event(struct event_call *call)
 {
 	struct event *e = container_of(call, struct event, call);
 	void (*fn)(void *data) = e->fn;
@@ -181,7 +181,7 @@ static bool fire(struct event_call *call)
 }
 
 /* Returns false in the child, if a callback has called fork(). */
-static bool run(struct event_call *call)
+static bool run_call(struct event_call *call)
 {
 	struct loop *l = &events.calls;
 	unsigned int forks = fork_generation;
@@ -203,13 +203,13 @@ static bool run(struct event_call *call)
 	return true;
 }
 
-static bool run_all(struct event_call *call)
+static bool run_calls(struct event_call *call)
 {
 	struct event_call *next;
 
 	for (; call; call = next) {
 		next = call->next;
-		if (!run(call))
+		if (!run_call(call))
 			return false;
 	}
 	return true;
@@ -228,7 +228,7 @@ static bool run_posted(struct loop *l)
 		call->next = first;
 		first = call;
 	}
-	return run_all(again) && run_all(first);
+	return run_calls(again) && run_calls(first);
 }
 
 /* Under the lock. */
@@ -264,7 +264,7 @@ static bool end_if_unwanted(struct loop *l)
 }
 
 /* Handles a ready fd. Returns true if it was the wake fd. */
-static bool take(struct loop *l, struct event *e)
+static bool take_event(struct loop *l, struct event *e)
 {
 	uint64_t count;
 	ssize_t r;
@@ -308,7 +308,7 @@ static void break_off(struct loop *l)
  * runs the posted calls. Returns how many fds were ready, or -1: with errno, or with
  * errno 0 in a child, if a callback has called fork().
  */
-static int turn(struct loop *l, int timeout, bool *woken)
+static int loop_turn(struct loop *l, int timeout, bool *woken)
 {
 	struct epoll_event got[16];
 	int n = epoll_wait(l->epoll, got, ARRAY_SIZE(got), timeout);
@@ -318,7 +318,7 @@ static int turn(struct loop *l, int timeout, bool *woken)
 		return n;
 	__atomic_add_fetch(&events.wakeups, 1, __ATOMIC_RELAXED);
 	for (int i = 0; i < n; i++)
-		*woken |= take(l, got[i].data.ptr);
+		*woken |= take_event(l, got[i].data.ptr);
 	if (l == &events.calls && !run_posted(l)) {
 		errno = 0;
 		return -1;
@@ -333,7 +333,7 @@ static void *loop_thread(void *arg)
 	bool woken;
 
 	for (;;) {
-		n = turn(l, l->soon ? pause : l->later ? SLOW_PAUSE : -1, &woken);
+		n = loop_turn(l, l->soon ? pause : l->later ? SLOW_PAUSE : -1, &woken);
 		if (n < 0) {
 			if (errno)
 				break_off(l);
@@ -487,7 +487,7 @@ static int promise(void)
 }
 
 /* Under the lock. */
-static int insert(struct event *e, int fd)
+static int insert_event(struct event *e, int fd)
 {
 	struct epoll_event ev = { .events = e->writable ? EPOLLOUT : EPOLLIN,
 				  .data.ptr = e };
@@ -525,7 +525,7 @@ static int add(const struct event *model, int fd)
 	e->fd = fd;
 	NOT_CANCELLED;
 	pthread_mutex_lock(&events.lock);
-	ret = insert(e, fd);
+	ret = insert_event(e, fd);
 	if (ret)
 		end_threads(); /* which this call may have started */
 	pthread_mutex_unlock(&events.lock);
@@ -548,7 +548,7 @@ static int add_duplicate(const struct event *model, int fd)
 
 int event_add(int fd, void (*fn)(void *data), void *data)
 {
-	return add_duplicate(&(struct event){ .call.fn = fire,
+	return add_duplicate(&(struct event){ .call.fn = fire_event,
 					      .loop = &events.calls,
 					      .fn = fn, .data = data }, fd);
 }
@@ -556,13 +556,13 @@ int event_add(int fd, void (*fn)(void *data), void *data)
 int event_add_take(int fd, void (*fn)(void *data), void *data,
 		   const void *owner, void (*ended)(int fd, void *data))
 {
-	return add(&(struct event){ .call.fn = fire, .loop = &events.calls, .fn = fn,
+	return add(&(struct event){ .call.fn = fire_event, .loop = &events.calls, .fn = fn,
 				    .data = data, .owner = owner, .ended = ended }, fd);
 }
 
 int event_add_writable(int fd, void (*fn)(void *data), void *data)
 {
-	return add(&(struct event){ .call.fn = fire, .loop = &events.calls,
+	return add(&(struct event){ .call.fn = fire_event, .loop = &events.calls,
 				    .fn = fn, .data = data, .writable = true },
 		   fd);
 }
@@ -570,7 +570,7 @@ int event_add_writable(int fd, void (*fn)(void *data), void *data)
 int event_add_word(int fd, uint32_t *word, uint32_t value,
 		   void (*fn)(void *data), void *data)
 {
-	return add_duplicate(&(struct event){ .call.fn = fire,
+	return add_duplicate(&(struct event){ .call.fn = fire_event,
 					      .loop = &events.words,
 					      .word = word, .value = value,
 					      .fn = fn, .data = data }, fd);
@@ -732,7 +732,7 @@ int dlbuf_dispatch(void)
 	if (ret <= 0)
 		return ret;
 	l->nover = 0;
-	err = turn(l, 0, &woken) < 0 ? errno : -1;
+	err = loop_turn(l, 0, &woken) < 0 ? errno : -1;
 	/* A callback has called fork(), and this is the child. */
 	if (!err)
 		return 0;

@@ -18,7 +18,7 @@
 
 /* START was interrupted, or the exporter is busy: tries again until the deadline. */
 __attribute__((noinline))
-static int begin_again(struct import *imp, uint32_t access,
+static int begin_again(struct import *imp, uint32_t access, const struct access_stream *stream,
 		       const struct dlbuf_acquire_opts *o)
 {
 	NOT_CANCELLED;
@@ -30,7 +30,7 @@ static int begin_again(struct import *imp, uint32_t access,
 		ret = fence_wait_buffer(imp->fd, access, wait.deadline_ns,
 					wait.damaged);
 		if (ret >= 0)
-			ret = imp->dev->backend->acquire(imp, access, NULL, -1);
+			ret = imp->dev->backend->acquire(imp, access, stream, -1);
 		if (ret != -EAGAIN)
 			return ret;
 		if (!pause_until(&pause, wait.deadline_ns))
@@ -42,17 +42,17 @@ static int begin_again(struct import *imp, uint32_t access,
 		    "times", imp->dev->name, BRACKET_TRIES);
 }
 
-static inline int begin_now(struct import *imp, uint32_t access, void *stream,
+static inline int begin_now(struct import *imp, uint32_t access, const struct access_stream *stream,
 			    int fence, const struct dlbuf_acquire_opts *o)
 {
 	const struct backend *backend = imp->dev->backend;
 	int ret = backend->acquire(imp, access, stream, fence);
 
 	return ret == -EAGAIN && backend->waits_implicitly ?
-	       begin_again(imp, access, o) : ret;
+	       begin_again(imp, access, stream, o) : ret;
 }
 
-int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,
+int sync_begin(struct import *imp, uint32_t access, const struct access_stream *stream, int fence,
 	       const struct dlbuf_acquire_opts *o)
 {
 	return begin_now(imp, access, stream, fence, o);
@@ -74,7 +74,7 @@ static int before_take(struct tensor *t, bool in_any_case)
 }
 
 /* Reports the error once. ret: this error, if it has been reported, or another one. */
-static int report(struct tensor *t, int ret, bool damaged)
+static int report_before(struct tensor *t, int ret, bool damaged)
 {
 	/* With `damaged` a pending fence is dropped too: its error is accepted in advance. */
 	int fence = !ret || ret == -EIO ? before_take(t, damaged && !ret) : -1;
@@ -93,7 +93,7 @@ static inline int report_all(DLManagedTensorVersioned *const tensors[], size_t n
 {
 	for (size_t i = 0; i < n; i++)
 		if (before_any(tensor_at(tensors, i)))
-			ret = report(tensor_at(tensors, i), ret, damaged);
+			ret = report_before(tensor_at(tensors, i), ret, damaged);
 	return ret;
 }
 
@@ -159,7 +159,7 @@ int sync_follow(DLManagedTensorVersioned *const tensors[], size_t n, int ret, in
  * of dlbuf_acquire() needs less stack.
  */
 __attribute__((noinline))
-static int begin_after(struct tensor *t, uint32_t access, void *stream,
+static int begin_after(struct tensor *t, uint32_t access, const struct access_stream *stream,
 		       const struct dlbuf_acquire_opts *o)
 {
 	NOT_CANCELLED;
@@ -178,21 +178,12 @@ static int begin_after(struct tensor *t, uint32_t access, void *stream,
 	return sync_begun(&tensor, 1, ret, fence, &wait);
 }
 
-static inline int begin(struct tensor *t, uint32_t access, void *stream,
+static inline int begin(struct tensor *t, uint32_t access, const struct access_stream *stream,
 			bool ordered, const struct dlbuf_acquire_opts *o)
 {
 	if (!ordered || (sync_backend_waits(t->imp->dev, o) && !sync_looks(t, NULL)))
 		return begin_now(t->imp, access, stream, -1, o);
 	return begin_after(t, access, stream, o);
-}
-
-int sync_bad_access(const struct tensor *t, uint32_t access)
-{
-	if (!access || access & ~(uint32_t)DLBUF_RW)
-		return fail(-EINVAL, "access %u is not READ, WRITE or RW",
-			    access);
-	return fail(-EACCES, "the tensor is %s", t->imp->id.access & DLBUF_READ ?
-		    "read-only" : "write-only");
 }
 
 int sync_no_streams(const struct dlbuf_device *dev)
@@ -264,6 +255,7 @@ int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
 	static const struct dlbuf_acquire_opts none;
 	const struct dlbuf_acquire_opts *o = &none;
 	struct dlbuf_acquire_opts given;
+	struct access_stream on;
 	bool tried = false;
 	struct tensor *t;
 	int ret, order = 0;
@@ -275,22 +267,22 @@ int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
 	}
 	if (ret)
 		return ret;
-	ret = sync_check_access(t, access);
+	ret = tensor_check_access(t, access);
 	if (!ret)
-		ret = order = sync_check_stream(t, stream, false);
+		ret = order = sync_check_stream(t, stream, false, &on);
 	if (ret >= 0)
 		ret = sync_set_acquired(t, access, stream);
 	if (ret)
 		return ret;
 	do
-		ret = begin(t, access, stream, order != STREAM_UNORDERED, o);
+		ret = begin(t, access, &on, order != STREAM_UNORDERED, o);
 	while (ret && device_relieve(ret, &tried));
 	if (ret)
 		sync_drop(t);
 	return ret;
 }
 
-static inline int release_now(struct tensor *t, uint32_t access, void *stream,
+static inline int release_now(struct tensor *t, uint32_t access, const struct access_stream *stream,
 			      int *out)
 {
 	struct dlbuf_device *dev = t->imp->dev;
@@ -325,13 +317,14 @@ static inline int release_now(struct tensor *t, uint32_t access, void *stream,
 
 /* Not inline: only this case pays for the cancellation state. */
 __attribute__((noinline))
-static int release_whole(struct tensor *t, uint32_t access, void *stream, int *out)
+static int release_whole(struct tensor *t, uint32_t access, const struct access_stream *stream,
+			 int *out)
 {
 	NOT_CANCELLED;
 	return release_now(t, access, stream, out);
 }
 
-static inline int release(struct tensor *t, uint32_t access, void *stream,
+static inline int release(struct tensor *t, uint32_t access, const struct access_stream *stream,
 			  int *out)
 {
 	if (t->together)
@@ -366,7 +359,8 @@ int tensor_release_before(struct tensor *t, int *out)
 }
 
 __attribute__((noinline))
-static int release_reported(struct tensor *t, uint32_t access, void *stream, int *out)
+static int release_reported(struct tensor *t, uint32_t access, const struct access_stream *stream,
+			    int *out)
 {
 	NOT_CANCELLED;
 	int fence = -1, ret = release(t, access, stream, out ? &fence : NULL);
@@ -389,7 +383,7 @@ int tensor_released(struct tensor *t, uint32_t access, int ret, int fence)
 	return ret;
 }
 
-int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out)
+int tensor_release(struct tensor *t, uint32_t access, const struct access_stream *stream, int *out)
 {
 	return __atomic_load_n(&t->before, __ATOMIC_RELAXED) ?
 	       release_reported(t, access, stream, out) :
@@ -397,8 +391,8 @@ int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out)
 }
 
 __attribute__((noinline))
-static int release_kept(struct tensor *t, uint32_t access, void *stream, int *fence,
-			void *kept)
+static int release_kept(struct tensor *t, uint32_t access, const struct access_stream *stream,
+			int *fence, void *kept)
 {
 	int ret = tensor_release(t, access, stream, fence);
 
@@ -408,6 +402,7 @@ static int release_kept(struct tensor *t, uint32_t access, void *stream, int *fe
 
 int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream, int *fence)
 {
+	struct access_stream on;
 	struct tensor *t;
 	uint32_t access;
 	void *kept;
@@ -415,7 +410,7 @@ int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream, int *fence)
 
 	ret = tensor_of(tensor, &t);
 	if (!ret)
-		ret = sync_check_stream(t, stream, true);
+		ret = sync_check_stream(t, stream, true, &on);
 	if (ret >= 0 && t->together)
 		ret = together_check(t, 1, stream, fence);
 	if (ret < 0)
@@ -424,8 +419,8 @@ int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream, int *fence)
 	access = __atomic_exchange_n(&t->acquired, 0, __ATOMIC_ACQ_REL);
 	if (!access)
 		return fail(-EINVAL, "the tensor is not acquired");
-	return KEPT(kept) ? release_kept(t, access, stream, fence, kept) :
-		      tensor_release(t, access, stream, fence);
+	return KEPT(kept) ? release_kept(t, access, &on, fence, kept) :
+		      tensor_release(t, access, &on, fence);
 }
 
 static int check_fences(const struct tensor *t)
@@ -456,7 +451,7 @@ int dlbuf_acquire_fence(DLManagedTensorVersioned *tensor, uint32_t access,
 	if (!ret)
 		ret = check_fences(t);
 	if (!ret)
-		ret = sync_check_access(t, access);
+		ret = tensor_check_access(t, access);
 	if (!ret)
 		ret = sync_set_acquired(t, access, NULL);
 	if (ret)
@@ -503,7 +498,7 @@ int dlbuf_release_fence(DLManagedTensorVersioned *tensor, int fence)
 	lease_hold_take(t->lease, both, t->imp->dev);
 	/* Other tensors of the bracket may have work on the stream. */
 	if (t->together)
-		last = tensor_release(t, access, kept, NULL);
+		last = tensor_release(t, access, &(struct access_stream){ .handle = kept }, NULL);
 	sync_drop_stream(t, kept);
 	return ret ? ret : last;
 }

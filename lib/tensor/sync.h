@@ -20,7 +20,7 @@
  * dlbuf_release(). If the tensor was acquired together with others, only the last one of
  * them does this.
  */
-int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out);
+int tensor_release(struct tensor *t, uint32_t access, const struct access_stream *stream, int *out);
 
 /*
  * Two parts of tensor_release(). tensor_released() has the steps after
@@ -37,26 +37,20 @@ int tensor_release_before(struct tensor *t, int *out);
 int sync_opts_get(const struct dlbuf_acquire_opts *opts,
 		  struct dlbuf_acquire_opts *ours);
 
-/* Checks the access: -EINVAL, -EACCES. */
-int sync_bad_access(const struct tensor *t, uint32_t access)
-	__attribute__((cold));
-static inline int sync_check_access(const struct tensor *t, uint32_t access)
-{
-	return access && !(access & ~t->imp->id.access) ? 0 :
-	       sync_bad_access(t, access);
-}
-
-/* Checks the stream: -EINVAL, -EBUSY, or STREAM_UNORDERED. */
+/* Asks the device about the caller's stream: -EINVAL, -EBUSY, or STREAM_UNORDERED. */
 int sync_no_streams(const struct dlbuf_device *dev) __attribute__((cold));
-static inline int sync_check_stream(const struct tensor *t, void *stream, bool ends)
+static inline int sync_check_stream(const struct tensor *t, void *handle, bool ends,
+				    struct access_stream *stream)
 {
 	struct dlbuf_device *dev = t->imp->dev;
 
+	stream->handle = handle;
+	stream->asked = false;
 	if (dev->backend->stream) {
 		NOT_CANCELLED;
 		return dev->backend->stream(dev, stream, ends);
 	}
-	return stream ? sync_no_streams(dev) : 0;
+	return handle ? sync_no_streams(dev) : 0;
 }
 
 /*
@@ -65,13 +59,6 @@ static inline int sync_check_stream(const struct tensor *t, void *stream, bool e
  */
 int sync_set_acquired(struct tensor *t, uint32_t access, void *stream);
 void sync_drop(struct tensor *t);
-
-/* Whether an error of the tensor, or of its frame, may not be reported yet. */
-static inline bool before_any(const struct tensor *t)
-{
-	return __atomic_load_n(&t->before, __ATOMIC_RELAXED) ||
-	       (t->lease && t->lease->unreported.frame);
-}
 
 /*
  * The only way to wait before a use: for dlbuf_acquire(), and for all others that use
@@ -116,13 +103,14 @@ static inline int sync_begun(DLManagedTensorVersioned *const tensors[], size_t n
  */
 int together_check(const struct tensor *t, unsigned int n, const void *stream,
 		   bool fence);
-int together_release(struct tensor *t, uint32_t access, void *stream, int *out);
+int together_release(struct tensor *t, uint32_t access, const struct access_stream *stream,
+		     int *out);
 
 /* After an access: lets the backend drop the stream `kept`, which may be NULL. */
 void sync_drop_stream(const struct tensor *t, void *kept);
 
 /* Calls the backend's acquire(), after pending_before(), which gave `fence`. */
-int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,
+int sync_begin(struct import *imp, uint32_t access, const struct access_stream *stream, int fence,
 	       const struct dlbuf_acquire_opts *o);
 
 /* The usual case on the CPU: the backend waits for all pending fences. */

@@ -53,14 +53,14 @@ static void tensor_destroy(struct tensor *t)
 	}
 	/* After dlbuf_acquire_fence() the application's work counts as complete. */
 	if (acquired && !t->by_fence &&
-	    tensor_release(t, acquired, t->stream, NULL))
+	    tensor_release(t, acquired, &(struct access_stream){ .handle = t->stream }, NULL))
 		log_at(DLBUF_LOG_ERROR, "%s: release at deletion: %s",
 		       imp->dev->name, dlbuf_last_error());
 	if (acquired)
 		sync_drop_stream(t, t->stream);
 	if (t->before)
 		before_drop(t, false);
-	cache_count_tensor(&imp->dev->cache, -1);
+	__atomic_sub_fetch(&imp->dev->cache.tensors, 1, __ATOMIC_RELAXED);
 	if (!t->lent)
 		free(t);
 	cache_unref(imp);
@@ -132,7 +132,7 @@ static inline int tensor_alloc(struct import *imp, int ndim, uint64_t first,
 	t->end = end;
 	if (lease)
 		lease_ref(lease);
-	cache_count_tensor(&imp->dev->cache, 1);
+	__atomic_add_fetch(&imp->dev->cache.tensors, 1, __ATOMIC_RELAXED);
 	*out = t;
 	return 0;
 }
@@ -158,6 +158,15 @@ int tensor_create(struct import *imp, const DLTensor *layout, uint64_t first,
 	fill_dl(t, &dl->dl_tensor, layout);
 	*out = t;
 	return 0;
+}
+
+int tensor_bad_access(const struct tensor *t, uint32_t access)
+{
+	if (!access || access & ~(uint32_t)DLBUF_RW)
+		return fail(-EINVAL, "access %u is not READ, WRITE or RW",
+			    access);
+	return fail(-EACCES, "the tensor is %s", t->imp->id.access & DLBUF_READ ?
+		    "read-only" : "write-only");
 }
 
 int tensor_refused(const DLManagedTensorVersioned *dl)

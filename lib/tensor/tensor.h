@@ -6,10 +6,9 @@
 
 #include <dlbuf/tensor.h>
 
+#include "../access/lease.h"
 #include "../import/backend.h"
 #include "../system/internal.h"
-
-struct lease;
 
 /*
  * Tensors of one import that were acquired together. They share one bracket. The last
@@ -75,7 +74,21 @@ static inline int tensor_of(const DLManagedTensorVersioned *dl,
 	return 0;
 }
 
-/* The same for one of several, after tensor_of() has checked it. */
+/* Checks an access to the tensor: -EINVAL, -EACCES. */
+int tensor_bad_access(const struct tensor *t, uint32_t access) __attribute__((cold));
+static inline int tensor_check_access(const struct tensor *t, uint32_t access)
+{
+	return access && !(access & ~t->imp->id.access) ? 0 : tensor_bad_access(t, access);
+}
+
+/* Whether an error of the tensor, or of its frame, may not be reported yet. */
+static inline bool before_any(const struct tensor *t)
+{
+	return __atomic_load_n(&t->before, __ATOMIC_RELAXED) ||
+	       (t->lease && t->lease->unreported.frame);
+}
+
+/* tensor_of() for one of several, which it has checked already. */
 static inline struct tensor *tensor_at(DLManagedTensorVersioned *const tensors[],
 				       size_t i)
 {

@@ -128,7 +128,7 @@ static int collect_import(struct import *imp, void *data)
  * Keeps the fence, so that the next acquire reports its error: the kernel removes signalled
  * fences.
  */
-static int keep(struct tensor *t, int fence)
+static int note_fence(struct tensor *t, int fence)
 {
 	int dup = sys_dup(fence);
 
@@ -155,7 +155,7 @@ static int collect_buffer(struct tensor *t, struct collect *c)
 		ret = fd < 0 ? fail_errno("fcntl(F_DUPFD_CLOEXEC)") : 0;
 	} else {
 		writes = false;
-		ret = ret ? ret : keep(t, fd);
+		ret = ret ? ret : note_fence(t, fd);
 	}
 	if (!ret)
 		ret = one_fd_add(&c->one, fd, writes);
@@ -176,7 +176,7 @@ int dlbuf_pending(DLManagedTensorVersioned *tensor, uint32_t access, int *fd)
 		return fail(-EINVAL, "fd is NULL");
 	ret = tensor_of(tensor, &t);
 	if (!ret)
-		ret = sync_check_access(t, access);
+		ret = tensor_check_access(t, access);
 	if (ret)
 		return ret;
 	use = sync_use(t->imp, access);
@@ -230,14 +230,14 @@ struct job {
 	DLManagedTensorVersioned *const *tensors;
 	size_t n;
 	uint32_t access;
-	void *stream;
+	const struct access_stream *stream;
 	const struct dlbuf_acquire_opts *opts;
 	bool ordered;
 	bool bracket_waits;	/* sync_backend_waits() */
 };
 
 /* Adds a tensor to the bracket of another one. */
-static int join(struct tensor *first, struct tensor *t)
+static int join_bracket(struct tensor *first, struct tensor *t)
 {
 	if (!first->together) {
 		first->together = sys_calloc(1, sizeof(*first->together));
@@ -265,7 +265,7 @@ static int begin_groups(const struct job *job)
 			struct tensor *other = tensor_at(job->tensors, j);
 
 			if (same_bracket(t, other))
-				ret = join(t, other);
+				ret = join_bracket(t, other);
 		}
 	}
 	return ret;
@@ -370,7 +370,7 @@ static int acquire_all(const struct job *job)
 	while (!ret && taken < job->n) {
 		struct tensor *t = tensor_at(job->tensors, taken);
 
-		ret = sync_set_acquired(t, job->access, job->stream);
+		ret = sync_set_acquired(t, job->access, job->stream->handle);
 		taken += !ret;
 	}
 	if (!ret) {
@@ -399,6 +399,7 @@ int dlbuf_acquire_all(DLManagedTensorVersioned *const tensors[], size_t n,
 		      uint32_t access, void *stream,
 		      const struct dlbuf_acquire_opts *opts)
 {
+	struct access_stream on = { .handle = stream };
 	struct dlbuf_acquire_opts o = { 0 };
 	const struct import *asked = NULL;
 	struct job job;
@@ -410,13 +411,13 @@ int dlbuf_acquire_all(DLManagedTensorVersioned *const tensors[], size_t n,
 	if (!ret && opts)
 		ret = sync_opts_get(opts, &o);
 	for (size_t i = 0; !ret && i < n; i++)
-		ret = sync_check_access(tensor_at(tensors, i), access);
+		ret = tensor_check_access(tensor_at(tensors, i), access);
 	if (!ret && n)
-		ret = sync_check_stream(tensor_at(tensors, 0), stream, false);
+		ret = sync_check_stream(tensor_at(tensors, 0), stream, false, &on);
 	if (ret < 0 || !n)
 		return ret;
 	job = (struct job){
-		.tensors = tensors, .n = n, .access = access, .stream = stream,
+		.tensors = tensors, .n = n, .access = access, .stream = &on,
 		.opts = &o, .ordered = ret != STREAM_UNORDERED,
 	};
 	job.bracket_waits = sync_backend_waits(tensor_at(tensors, 0)->imp->dev, &o);
@@ -446,7 +447,7 @@ int together_check(const struct tensor *t, unsigned int n, const void *stream,
 }
 
 /* Whether the bracket ends with this tensor. */
-static bool leave(struct tensor *t)
+static bool leave_bracket(struct tensor *t)
 {
 	struct together *together = t->together;
 
@@ -457,9 +458,10 @@ static bool leave(struct tensor *t)
 	return true;
 }
 
-int together_release(struct tensor *t, uint32_t access, void *stream, int *out)
+int together_release(struct tensor *t, uint32_t access, const struct access_stream *stream,
+		     int *out)
 {
-	if (leave(t))
+	if (leave_bracket(t))
 		return tensor_release(t, access, stream, out);
 	if (out)
 		*out = -1;
@@ -550,8 +552,8 @@ static uint32_t unmark(struct tensor *t)
 	return __atomic_exchange_n(&t->acquired, 0, __ATOMIC_ACQ_REL) & ~LEAVES;
 }
 
-static void release_by_one(struct tensor *t, void *stream, struct ends *ends,
-			bool wanted, struct failure *failure)
+static void release_by_one(struct tensor *t, const struct access_stream *stream, struct ends *ends,
+			   bool wanted, struct failure *failure)
 {
 	void *kept = t->stream;
 	int fence = -1;
@@ -564,7 +566,7 @@ static void release_by_one(struct tensor *t, void *stream, struct ends *ends,
 
 /* Releases as many tensors as the backend can at once; returns how many. */
 static size_t release_some(DLManagedTensorVersioned *const tensors[], size_t n,
-			   void *stream, struct ends *ends, bool wanted,
+			   const struct access_stream *stream, struct ends *ends, bool wanted,
 			   struct failure *failure)
 {
 	struct bracket list[MAX_BRACKETS];
@@ -577,7 +579,7 @@ static size_t release_some(DLManagedTensorVersioned *const tensors[], size_t n,
 		struct tensor *t = tensor_at(tensors, i);
 		uint32_t access = unmark(t);
 
-		if (!leave(t))
+		if (!leave_bracket(t))
 			continue;
 		of[nlist] = t;
 		list[nlist++] = (struct bracket){ t->imp, access };
@@ -596,7 +598,7 @@ static size_t release_some(DLManagedTensorVersioned *const tensors[], size_t n,
 }
 
 static int release_marked(DLManagedTensorVersioned *const tensors[], size_t n,
-			  void *stream, int *out)
+			  const struct access_stream *stream, int *out)
 {
 	bool some = n && tensor_at(tensors, 0)->imp->dev->backend->release_all;
 	struct ends ends = { -1, -1 };
@@ -621,7 +623,7 @@ static int release_marked(DLManagedTensorVersioned *const tensors[], size_t n,
 
 __attribute__((noinline))
 static int release_marked_whole(DLManagedTensorVersioned *const tensors[],
-				size_t n, void *stream, int *out)
+				size_t n, const struct access_stream *stream, int *out)
 {
 	NOT_CANCELLED;
 	return release_marked(tensors, n, stream, out);
@@ -630,11 +632,12 @@ static int release_marked_whole(DLManagedTensorVersioned *const tensors[],
 int dlbuf_release_all(DLManagedTensorVersioned *const tensors[], size_t n,
 		      void *stream, int *fence)
 {
+	struct access_stream on = { .handle = stream };
 	size_t marked = 0;
 	int ret = n ? check_all(tensors, n) : 0;
 
 	if (!ret && n)
-		ret = sync_check_stream(tensor_at(tensors, 0), stream, true);
+		ret = sync_check_stream(tensor_at(tensors, 0), stream, true, &on);
 	if (ret < 0)
 		return ret;
 	for (ret = 0; !ret && marked < n; marked += !ret)
@@ -642,9 +645,9 @@ int dlbuf_release_all(DLManagedTensorVersioned *const tensors[], size_t n,
 	if (!ret)
 		ret = check_groups(tensors, n, stream, fence);
 	if (!ret && n && tensor_at(tensors, 0)->imp->dev->backend->waits_implicitly)
-		return release_marked(tensors, n, stream, fence);
+		return release_marked(tensors, n, &on, fence);
 	if (!ret)
-		return release_marked_whole(tensors, n, stream, fence);
+		return release_marked_whole(tensors, n, &on, fence);
 	while (marked--)
 		__atomic_and_fetch(&tensor_at(tensors, marked)->acquired,
 				   ~LEAVES, __ATOMIC_RELEASE);

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Device
@@ -25,6 +25,8 @@ from ._v4l2 import (CameraFormat, CameraInfo, Controls, check_process,
 
 if TYPE_CHECKING:
     import asyncio
+
+    from typing_extensions import Self
 
 _EINVAL = 22
 _PROBE = 1

@@ -743,7 +743,7 @@ def exchange(x: object, type: builtins.type[_T], /) -> _T:
     """
 
 def version() -> str:
-    """Returns the version of the library, e.g. "0.1.0".
+    """Returns the version of the library, e.g. "0.2.0".
 
     >>> dlbuf.version() == dlbuf.__version__
     True

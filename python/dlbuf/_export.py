@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._consumers import from_dlpack
 from ._dlbuf import Device
 from ._errors import InvalidError, UnsupportedError
 from ._types import DLDeviceType
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _EINVAL, _EOPNOTSUPP = 22, 95
 

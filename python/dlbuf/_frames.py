@@ -7,7 +7,7 @@ import contextlib
 import functools
 import importlib
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsFloat
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsFloat
 
 from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Tensor
@@ -15,6 +15,9 @@ from ._errors import InvalidError, UnsupportedError
 from ._producers import find_format, from_frame, name_in
 from ._types import (Access, Clock, CodeSpace, Colour, Field, Frame, Order,
                      Orientation, Plane, View)
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _DAMAGED, _SEQUENCE = 1, 2
 _EOPNOTSUPP = 95

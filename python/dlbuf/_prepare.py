@@ -13,8 +13,8 @@ import struct
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from numbers import Real
-from typing import (Any, Literal, NamedTuple, Self, SupportsFloat,
-                    TypedDict, TypeVar, Unpack, overload)
+from typing import (TYPE_CHECKING, Any, Literal, NamedTuple, SupportsFloat,
+                    TypedDict, TypeVar, overload)
 
 from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._camera import parse_size
@@ -24,6 +24,9 @@ from ._errors import AccessError, Error, InvalidError, UnsupportedError
 from ._frames import TensorFrame
 from ._producers import find_format, formats, integers, nearest
 from ._types import CodeSpace, Colour, DLDeviceType, DType, FormatInfo, View, device_name
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
 
 _T = TypeVar("_T")
 _EACCES, _EINVAL, _EOPNOTSUPP = 13, 22, 95

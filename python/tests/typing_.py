@@ -2,9 +2,11 @@
 """For mypy and pyright, in strict mode: never run."""
 
 import os
-from typing import Any, assert_type
+from typing import Any
 
 import numpy as np
+from typing_extensions import assert_type
+
 import dlbuf
 from dlbuf import (Access, CanDLPack, CanDLPackDevice, Device, DLDeviceType,
                    DType, Exported, Frame, PathInfo, Tensor, TensorFrame)

@@ -98,6 +98,9 @@ int cts_alloc_read_only(uint64_t bytes);
  */
 void cts_need_any(void);
 
+/* Skips the case where the C library cannot cancel a thread. */
+void cts_need_cancel(void);
+
 /* After each case: frees the buffers that cts_alloc() has kept for the device. */
 void cts_tidy(void);
 
@@ -207,6 +210,12 @@ void cts_fence_signal(struct cts_fence *f);
 void cts_fence_destroy(struct cts_fence *f);
 #define AUTO_FENCE __attribute__((cleanup(cts_fence_destroy)))
 
+/* An fd of the lab's module, new; skips the case if it is absent. */
+int cts_lab(void);
+
+/* Puts a fence on the dma-buf as another process does it; ioctl()'s result. */
+int cts_import_fence(int fd, uint32_t access, int fence);
+
 /* Filters the system calls of this process from now on; skips the case if that is impossible. */
 struct sock_filter;
 void cts_filter(struct sock_filter *filter, unsigned short n);
@@ -219,6 +228,7 @@ void cts_cases_cache(void);
 void cts_cases_tensor(void);
 void cts_cases_sync(void);
 void cts_cases_failed(void);
+void cts_cases_start(void);
 void cts_cases_together(void);
 void cts_cases_frame(void);
 void cts_cases_prepare(void);

@@ -1,24 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fences that end with an error, and STARTs that are slow or fail, of the lab's module
- * (tests/guest/module): every way to wait for failed work reports the error.
+ * Fences that end with an error, of the lab's module (tests/guest/module): every way to wait
+ * for failed work reports the error.
  */
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-#include <linux/dma-buf.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 
 #include <dlbuf/interop/v4l2.h>
 
@@ -27,6 +19,7 @@
 #include "import/backend.h"
 #include "lab_module.h"
 #include "system/event.h"
+#include "../tools/dmabuf-test/fence/call.h"
 
 /* A lease's result that was not read. */
 #define ANY 1
@@ -36,64 +29,36 @@
 #define BYTES (W * H * 3 / 2)
 #define PAST 1ull
 
-static int open_lab(void)
-{
-	int lab = lab_open();
-
-	if (lab < 0)
-		SKIP("there is no /dev/" DLBUF_LAB_NODE " (tests/guest/lab --module)");
-	return lab;
-}
-
 /* ---- a call that may wait, on a thread */
 
-struct call {
-	DLManagedTensorVersioned **t;
-	unsigned int n;			/* tensors; more than one: in one call */
-	uint32_t access;		/* 0: a release, with *fence */
-	const struct dlbuf_acquire_opts *opts;
-	int fence;
-	pthread_t thread;
-	pid_t tid;			/* atomic */
-	bool over;			/* atomic */
-	int ret;
-	char said[256];
-};
+/* A release with *fence if the access is 0; an acquire of one tensor, or of several at once. */
+static int use(struct call *c)
+{
+	if (!c->access)
+		return dlbuf_release(c->t[0], NULL, &c->fence);
+	if (c->n > 1)
+		return dlbuf_acquire_all(c->t, c->n, c->access, NULL, c->opts);
+	return dlbuf_acquire(c->t[0], c->access, NULL, c->opts);
+}
 
 static void call(struct call *c)
 {
-	if (!c->access)
-		c->ret = dlbuf_release(c->t[0], NULL, &c->fence);
-	else if (c->n > 1)
-		c->ret = dlbuf_acquire_all(c->t, c->n, c->access, NULL, c->opts);
-	else
-		c->ret = dlbuf_acquire(c->t[0], c->access, NULL, c->opts);
-	snprintf(c->said, sizeof(c->said), "%s", c->ret ? dlbuf_last_error() : "");
-}
-
-static void *call_thread(void *arg)
-{
-	struct call *c = arg;
-
-	__atomic_store_n(&c->tid, gettid(), __ATOMIC_RELEASE);
-	call(c);
-	__atomic_store_n(&c->over, true, __ATOMIC_RELEASE);
-	return NULL;
+	c->fn = use;
+	call_run(c);
 }
 
 static void start(struct call *c)
 {
-	c->tid = 0;
-	c->over = false;
-	REQUIRE(!pthread_create(&c->thread, NULL, call_thread, c));
+	c->fn = use;
+	REQUIRE(!call_start(c));
 }
 
 /* It waits now, and only the fence ends the wait. */
 static void start_and_sleep(struct call *c)
 {
 	start(c);
-	cts_until_asleep(&c->tid, &c->over);
-	CHECK(!__atomic_load_n(&c->over, __ATOMIC_ACQUIRE));
+	cts_until_asleep(&c->tid, &c->done);
+	CHECK(!call_done(c));
 }
 
 static void join(struct call *c)
@@ -104,10 +69,8 @@ static void join(struct call *c)
 static bool told(const struct call *c, int want)
 {
 	if (c->ret != want)
-		return CHECK_MSG(c->ret == want, "%d, not %d: %s", c->ret, want,
-				 c->said);
-	return CHECK_MSG(!want || strstr(c->said, "ended with error"), "%s",
-			 c->said);
+		return CHECK_MSG(c->ret == want, "%d, not %d: %s", c->ret, want, c->sentence);
+	return CHECK_MSG(!want || strstr(c->sentence, "ended with error"), "%s", c->sentence);
 }
 
 /* ---- a frame and a fence that we end */
@@ -143,7 +106,7 @@ static void open_scene(struct scene *s, bool frame_fence)
 	uint32_t n = 0;
 
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
-	*s = (struct scene){ .lab = open_lab(), .result = ANY };
+	*s = (struct scene){ .lab = cts_lab(), .result = ANY };
 	s->fd = cts_alloc("udmabuf", BYTES);
 	frame.planes[0] = (struct dlbuf_plane){ .fd = s->fd, .pitch = W };
 	s->fence = lab_fence(s->lab);
@@ -197,14 +160,6 @@ static void close_scene(struct scene *s, int result)
 	close(s->fd);
 	close(s->fence);
 	close(s->lab);
-}
-
-/* As another process does it. */
-static int kernel_import(int fd, uint32_t access, int fence)
-{
-	struct dma_buf_import_sync_file import = { .flags = access, .fd = fence };
-
-	return ioctl(fd, DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import);
 }
 
 /* ---- every way to wait for one fence */
@@ -267,7 +222,7 @@ static void put_fence(struct scene *s, const struct way *way,
 	if (way->where == IMPORTED)
 		CHECK_OK(dlbuf_fence_import(s->fd, way->fence, s->fence));
 	if (way->where == OTHERS)
-		CHECK_EQ(kernel_import(s->fd, way->fence, s->fence), 0);
+		CHECK_EQ(cts_import_fence(s->fd, way->fence, s->fence), 0);
 	if (way->where == OPTS)
 		opts->fence = s->fence;
 }
@@ -289,7 +244,7 @@ static void device_waits(struct scene *s, struct call *c, int error, int want)
 	told(c, 0);
 	end_fence(s, error);
 	c->ret = release_both(s, c->n);
-	snprintf(c->said, sizeof(c->said), "%s", dlbuf_last_error());
+	snprintf(c->sentence, sizeof(c->sentence), "%s", dlbuf_last_error());
 	told(c, want);
 }
 
@@ -366,10 +321,10 @@ static void after_release(void *arg)
 	open_scene(&s, false);
 	need_device_that_waits(&s);
 	CHECK_OK(dlbuf_device_get_info(s.dev, &info));
-	CHECK_EQ(kernel_import(s.fd, DLBUF_WRITE, s.fence), 0);
+	CHECK_EQ(cts_import_fence(s.fd, DLBUF_WRITE, s.fence), 0);
 	CHECK_OK(dlbuf_acquire(s.t[0], DLBUF_READ, NULL, NULL));
 	start(&c);
-	cts_until_asleep(&c.tid, &c.over);
+	cts_until_asleep(&c.tid, &c.done);
 	end_fence(&s, -EIO);
 	join(&c);
 	acquired(&s, 0);
@@ -417,7 +372,7 @@ static void acquire_fence(void *arg)
 
 	open_scene(&s, false);
 	need_device_that_waits(&s);
-	CHECK_EQ(kernel_import(s.fd, DLBUF_WRITE, s.fence), 0);
+	CHECK_EQ(cts_import_fence(s.fd, DLBUF_WRITE, s.fence), 0);
 	CHECK_OK(dlbuf_acquire_fence(s.t[0], DLBUF_READ, &fence));
 	REQUIRE(fence >= 3);
 	end_fence(&s, -EIO);
@@ -453,7 +408,7 @@ static void output(void *arg)
 static void merged(void *arg)
 {
 	for (int first = 0; first < 2; first++) {
-		int lab = open_lab(), both = -1, status = 0;
+		int lab = cts_lab(), both = -1, status = 0;
 		int fences[2] = { lab_fence(lab), lab_fence(lab) };
 
 		REQUIRE(fences[0] >= 3 && fences[1] >= 3);
@@ -482,16 +437,16 @@ static void producer_gone(void *arg)
 	int producer, fence;
 
 	open_scene(&s, false);
-	producer = open_lab();
+	producer = cts_lab();
 	fence = lab_fence(producer);
-	CHECK_EQ(kernel_import(s.fd, DLBUF_WRITE, fence), 0);
+	CHECK_EQ(cts_import_fence(s.fd, DLBUF_WRITE, fence), 0);
 	close(fence);
 	if (s.device_waits) {
 		call(&c);
 		told(&c, 0);
 		close(producer);
 		c.ret = dlbuf_release(s.t[0], NULL, NULL);
-		snprintf(c.said, sizeof(c.said), "%s", dlbuf_last_error());
+		snprintf(c.sentence, sizeof(c.sentence), "%s", dlbuf_last_error());
 	} else {
 		start_and_sleep(&c);
 		close(producer);
@@ -502,19 +457,12 @@ static void producer_gone(void *arg)
 	close_scene(&s, ANY);
 }
 
-/* ---- a thread that is cancelled, and a child */
-
-struct cancelled {
-	struct scene s;
-	bool ended;
-};
-
 /* The tensor keeps a fence until it has reported its error, or is deleted. */
 static void pending_on(struct scene *s, int fence)
 {
 	int fd = -1;
 
-	CHECK_EQ(kernel_import(s->fd, DLBUF_WRITE, fence), 0);
+	CHECK_EQ(cts_import_fence(s->fd, DLBUF_WRITE, fence), 0);
 	CHECK_OK(dlbuf_pending(s->t[0], DLBUF_READ, &fd));
 	syscall(SYS_close, fd); /* close() is a cancellation point */
 }
@@ -565,7 +513,7 @@ static void other_pending(void *arg)
 	pending_on(&s, s.fence);
 	end_fence(&s, -EIO);
 	second = lab_fence(s.lab);
-	CHECK_EQ(kernel_import(s.fd, DLBUF_WRITE, second), 0);
+	CHECK_EQ(cts_import_fence(s.fd, DLBUF_WRITE, second), 0);
 	fds = cts_count_fds();
 	CHECK_ERR(dlbuf_acquire(s.t[0], DLBUF_READ, NULL, &past), -EIO);
 	CHECK_EQ(cts_count_fds(), fds - 1); /* the tensor kept the fence */
@@ -607,14 +555,14 @@ static void ask(const struct state *st, unsigned int n, int *first, int *second)
 		DLManagedTensorVersioned *last = s.t[way.all];
 		int fence = lab_fence(s.lab), fd = -1;
 
-		REQUIRE(!kernel_import(s.fd, DLBUF_WRITE, fence));
+		REQUIRE(!cts_import_fence(s.fd, DLBUF_WRITE, fence));
 		REQUIRE_OK(dlbuf_pending(last, DLBUF_READ, &fd));
 		REQUIRE(!lab_signal(s.lab, fence, -EIO));
 		close(fd);
 		close(fence);
 	}
 	if (st->other)
-		REQUIRE(!kernel_import(s.fd, DLBUF_WRITE, fences[0]));
+		REQUIRE(!cts_import_fence(s.fd, DLBUF_WRITE, fences[0]));
 	if (st->opts)
 		opts.fence = fences[1];
 	if (st->opts == FAILED)
@@ -731,16 +679,12 @@ struct copy {
 	struct call c;
 };
 
-static void *copy_thread(void *arg)
+static int make_copy(struct call *c)
 {
 	DLBUF_OPTS(dlbuf_import_opts, opts, .flags = DLBUF_IMPORT_MAY_COPY);
-	struct copy *copy = arg;
+	struct copy *copy = c->data;
 
-	__atomic_store_n(&copy->c.tid, gettid(), __ATOMIC_RELEASE);
-	copy->c.ret = dlbuf_import_frame(copy->s.dev, &copy->frame, &opts, copy->t, &copy->n);
-	snprintf(copy->c.said, sizeof(copy->c.said), "%s", dlbuf_last_error());
-	__atomic_store_n(&copy->c.over, true, __ATOMIC_RELEASE);
-	return NULL;
+	return dlbuf_import_frame(copy->s.dev, &copy->frame, &opts, copy->t, &copy->n);
 }
 
 /*
@@ -754,6 +698,7 @@ static void copied(void *arg)
 		.frame = PICTURE(W, H, DLBUF_FOURCC('N', 'V', '1', '2'), DLBUF_CODE_V4L2, 2,
 				 .modifier = DLBUF_MOD_LINEAR, .order = DLBUF_ORDER_FENCE,
 				 .release = fire, .release_data = &other),
+		.c = { .fn = make_copy, .data = &copy },
 	};
 	struct scene *s = &copy.s;
 
@@ -766,13 +711,13 @@ static void copied(void *arg)
 		copy.frame.planes[i] = (struct dlbuf_plane){ .fd = s->fd, .pitch = W,
 							     .offset = i * W * H };
 	copy.frame.fence = s->fence;
-	REQUIRE(!pthread_create(&copy.c.thread, NULL, copy_thread, &copy));
-	cts_until_asleep(&copy.c.tid, &copy.c.over);
+	REQUIRE(!call_start(&copy.c));
+	cts_until_asleep(&copy.c.tid, &copy.c.done);
 	end_fence(s, -EIO);
 	join(&copy.c);
 	detile_linear = false;
 	if (copy.c.ret == -EOPNOTSUPP)
-		SKIP("%s", copy.c.said);
+		SKIP("%s", copy.c.sentence);
 	REQUIRE_OK(copy.c.ret);
 	for (uint32_t i = 0; i < copy.n; i++) {
 		CHECK_ERR(dlbuf_acquire(copy.t[i], DLBUF_READ, NULL, NULL), -EIO);
@@ -814,8 +759,7 @@ static void same_arguments(void *arg)
 		else
 			CHECK_OK(dlbuf_release(t, NULL, NULL));
 		all = dlbuf_acquire_all(list, 1, access, NULL, &opts);
-		CHECK_MSG(all == one, "%u: %d, not %d: %s", i, all, one,
-			  dlbuf_last_error());
+		CHECK_MSG(all == one, "%u: %d, not %d: %s", i, all, one, dlbuf_last_error());
 		if (all)
 			CHECK_SAYS(said);
 		else
@@ -827,6 +771,13 @@ static void same_arguments(void *arg)
 	dlbuf_device_close(dev);
 	close(fd);
 }
+
+/* ---- a thread that is cancelled, and a child */
+
+struct cancelled {
+	struct scene s;
+	bool ended;
+};
 
 static void *goes_on(void *arg)
 {
@@ -854,6 +805,7 @@ static void cancelled(void *arg)
 	pthread_t thread;
 	void *how;
 
+	cts_need_cancel();
 	open_scene(&c.s, false);
 	REQUIRE(!pthread_create(&thread, NULL, goes_on, &c));
 	REQUIRE(!pthread_join(thread, &how));
@@ -886,348 +838,10 @@ static void forked(void *arg)
 	close_scene(&s, 0);
 }
 
-/* ---- START: the CPU's */
-
-struct started {
-	int lab, fd;
-	struct dlbuf_device *dev;
-	DLManagedTensorVersioned *t;
-};
-
-/* Imported, if its exporter refuses nothing. */
-static void open_start(struct started *s, uint32_t flags)
-{
-	if (strcmp(cts_access->backend, "cpu"))
-		SKIP("START is the CPU's");
-	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
-	*s = (struct started){ .lab = open_lab() };
-	s->fd = lab_buffer(s->lab, BYTES, flags);
-	REQUIRE(s->fd >= 3);
-	s->dev = cts_open();
-	if (!flags)
-		s->t = cts_import(s->dev, s->fd, BYTES);
-}
-
-static struct dlbuf_lab_count counts(const struct started *s)
-{
-	struct dlbuf_lab_count c;
-
-	REQUIRE(!lab_count(s->lab, s->fd, &c));
-	return c;
-}
-
-static void close_start(struct started *s)
-{
-	cts_delete(s->t);
-	dlbuf_device_close(s->dev);
-	CHECK_EQ(counts(s).mapped, 0);
-	close(s->fd);
-	close(s->lab);
-}
-
-static void not_acquired(const struct started *s)
-{
-	DLBUF_INFO(dlbuf_tensor_info, info);
-
-	CHECK_OK(dlbuf_tensor_get_info(s->t, &info));
-	CHECK_EQ(info.acquired, 0);
-}
-
-static const int again[] = { -EAGAIN, -EINTR };
-
-/* The exporter is busy for a while: START is repeated. */
-static void start_again(void *arg)
-{
-	DLBUF_OPTS(dlbuf_acquire_opts, late, .deadline_ns = UINT64_MAX);
-	const struct dlbuf_acquire_opts *opts[] = { NULL, &late };
-	struct started s;
-	unsigned int n = 0;
-
-	open_start(&s, 0);
-	for (size_t i = 0; i < 4; i++) {
-		CHECK_EQ(lab_begin(s.lab, s.fd, again[i / 2], 3, 0), 0);
-		if (i % 2)
-			CHECK_OK(dlbuf_acquire_all(&s.t, 1, DLBUF_RW, NULL,
-						   opts[i % 2]));
-		else
-			CHECK_OK(dlbuf_acquire(s.t, DLBUF_RW, NULL, opts[i % 2]));
-		CHECK_OK(dlbuf_release(s.t, NULL, NULL));
-		CHECK_EQ(counts(&s).begin, n += 4);
-		CHECK_EQ(counts(&s).end, i + 1);
-	}
-	close_start(&s);
-}
-
-/* The exporter stays busy: tries until the deadline, or this many times, with pauses. */
-static void start_again_for_ever(void *arg)
-{
-	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = PAST);
-	struct timespec now;
-	struct started s;
-	unsigned int n;
-
-	open_start(&s, 0);
-	for (size_t i = 0; i < 2; i++) {
-		CHECK_EQ(lab_begin(s.lab, s.fd, again[i], DLBUF_LAB_FOREVER, 0), 0);
-		n = counts(&s).begin;
-		opts.deadline_ns = PAST;
-		CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &opts), -ETIME);
-		CHECK(counts(&s).begin - n <= 10);
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		opts.deadline_ns = now.tv_sec * 1000000000ull + now.tv_nsec +
-				   20000000;
-		n = counts(&s).begin;
-		CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &opts), -ETIME);
-		/* A pause of some microseconds each time. */
-		CHECK_MSG(counts(&s).begin - n <= 2000, "%u", counts(&s).begin - n);
-		n = counts(&s).begin;
-		CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, NULL), -EIO);
-		CHECK_MSG(counts(&s).begin - n <= 2000, "%u", counts(&s).begin - n);
-		not_acquired(&s);
-	}
-	CHECK_EQ(counts(&s).end, 0);
-	CHECK_EQ(lab_begin(s.lab, s.fd, 0, 0, 0), 0);
-	CHECK_OK(dlbuf_acquire(s.t, DLBUF_READ, NULL, NULL));
-	CHECK_OK(dlbuf_release(s.t, NULL, NULL));
-	close_start(&s);
-}
-
-/* Another error is final. */
-static void start_fails(void *arg)
-{
-	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = PAST);
-	struct started s;
-
-	open_start(&s, 0);
-	CHECK_EQ(lab_begin(s.lab, s.fd, -EIO, 3, 0), 0);
-	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, NULL), -EIO);
-	CHECK_SAYS("START");
-	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &past), -EIO);
-	CHECK_ERR(dlbuf_acquire_all(&s.t, 1, DLBUF_READ, NULL, NULL), -EIO);
-	CHECK_EQ(counts(&s).begin, 3);
-	CHECK_EQ(counts(&s).end, 0);
-	not_acquired(&s);
-	CHECK_OK(dlbuf_acquire(s.t, DLBUF_READ, NULL, NULL));
-	CHECK_OK(dlbuf_release(s.t, NULL, NULL));
-	CHECK_EQ(counts(&s).end, 1);
-	close_start(&s);
-}
-
-static void on_signal(int sig)
-{
-}
-
-/*
- * An exporter that is slow is waited for, which is the deadline's limit: the access that
- * begins then is the caller's. Signals make no difference to one without a deadline.
- */
-static void start_slow(void *arg)
-{
-	struct sigaction sa = { .sa_handler = on_signal }; /* no SA_RESTART */
-	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = PAST);
-	const struct dlbuf_acquire_opts *opts[] = { NULL, &past };
-	struct started s;
-
-	open_start(&s, 0);
-	sigaction(SIGUSR1, &sa, NULL);
-	for (int i = 0; i < 2; i++) {
-		struct call c = { .t = &s.t, .n = 1, .access = DLBUF_READ,
-				  .opts = opts[i] };
-		unsigned int n = counts(&s).begin;
-
-		CHECK_EQ(lab_begin(s.lab, s.fd, 0, 0, DLBUF_LAB_FOREVER), 0);
-		start(&c);
-		UNTIL(counts(&s).holding);
-		if (!i) {
-			pthread_kill(c.thread, SIGUSR1);
-			while (counts(&s).begin == n + 1 || !counts(&s).holding)
-				sched_yield();
-		}
-		CHECK(!__atomic_load_n(&c.over, __ATOMIC_ACQUIRE));
-		CHECK_EQ(lab_begin(s.lab, s.fd, 0, 0, 0), 0);
-		join(&c);
-		CHECK_MSG(!c.ret, "%s", c.said);
-		CHECK_OK(dlbuf_release(s.t, NULL, NULL));
-	}
-	CHECK_EQ(counts(&s).end, 2);
-	close_start(&s);
-}
-
-/* From here on this process makes no threads. */
-static void refuse_threads(void)
-{
-	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-			 offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 1, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-
-	cts_filter(filter, sizeof(filter) / sizeof(filter[0]));
-}
-
-/* From here on this process gets no fd. */
-static void take_fds(struct rlimit *before)
-{
-	int last = dup(0);
-	struct rlimit few;
-
-	REQUIRE(last >= 0);
-	close(last);
-	REQUIRE(!getrlimit(RLIMIT_NOFILE, before));
-	few = (struct rlimit){ .rlim_cur = last, .rlim_max = before->rlim_max };
-	REQUIRE(!setrlimit(RLIMIT_NOFILE, &few));
-	CHECK_EQ(dup(0), -1);
-}
-
-/* An idle buffer needs nothing with a deadline: no thread, no fd, no memory. */
-static void needs_nothing(void *arg)
-{
-	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = PAST);
-	DLBUF_OPTS(dlbuf_acquire_opts, later, .deadline_ns = UINT64_MAX);
-	const struct dlbuf_acquire_opts *opts[] = { NULL, &past, &later };
-	static const uint32_t accesses[] = { DLBUF_READ, DLBUF_WRITE, DLBUF_RW };
-	struct rlimit files;
-	struct started s;
-	int fence;
-
-	open_start(&s, 0);
-	fence = lab_fence(s.lab);
-	REQUIRE(fence >= 3);
-	/* A fence that has ended is no different. */
-	CHECK_EQ(kernel_import(s.fd, DLBUF_WRITE, fence), 0);
-	CHECK_EQ(lab_signal(s.lab, fence, 0), 0);
-	refuse_threads();
-	take_fds(&files);
-	for (int i = 0; i < 9; i++) {
-		CHECK_EQ(KTAP_ALLOCS(dlbuf_acquire(s.t, accesses[i / 3], NULL,
-						   opts[i % 3])), 0);
-		CHECK_OK(dlbuf_release(s.t, NULL, NULL));
-	}
-	REQUIRE(!setrlimit(RLIMIT_NOFILE, &files));
-	CHECK_EQ(counts(&s).begin, 9);
-	close(fence);
-	close_start(&s);
-}
-
-static void *end_both(void *arg)
-{
-	const int *fds = arg;
-
-	CHECK_EQ(lab_signal(fds[0], fds[1], 0), 0);
-	CHECK_EQ(lab_signal(fds[0], fds[2], 0), 0);
-	return NULL;
-}
-
-/* A busy one waits without an fd of its own. */
-static void no_fd(void *arg)
-{
-	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = PAST);
-	struct rlimit files;
-	struct started s;
-	pthread_t thread;
-	int fds[3];
-
-	open_start(&s, 0);
-	fds[0] = s.lab;
-	for (int i = 1; i < 3; i++) {
-		fds[i] = lab_fence(s.lab);
-		REQUIRE(fds[i] >= 3);
-	}
-	CHECK_EQ(kernel_import(s.fd, DLBUF_WRITE, fds[1]), 0);
-	take_fds(&files);
-	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &opts), -ETIME);
-	CHECK_ERR(dlbuf_acquire_all(&s.t, 1, DLBUF_RW, NULL, &opts), -ETIME);
-	opts.fence = fds[2];
-	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &opts), -ETIME);
-	opts.fence = s.lab;
-	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &opts), -EINVAL);
-	REQUIRE(!pthread_create(&thread, NULL, end_both, fds));
-	opts.deadline_ns = 0;
-	opts.fence = fds[2];
-	CHECK_OK(dlbuf_acquire(s.t, DLBUF_READ, NULL, &opts));
-	CHECK_OK(dlbuf_release(s.t, NULL, NULL));
-	CHECK_OK(dlbuf_acquire(s.t, DLBUF_READ, NULL, NULL));
-	CHECK_OK(dlbuf_release(s.t, NULL, NULL));
-	pthread_join(thread, NULL);
-	REQUIRE(!setrlimit(RLIMIT_NOFILE, &files));
-	close(fds[1]);
-	close(fds[2]);
-	close_start(&s);
-}
-
-/* A busy one waits without a thread of its own. */
-static void no_thread(void *arg)
-{
-	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = PAST);
-	struct started s;
-	int fence;
-
-	open_start(&s, 0);
-	fence = lab_fence(s.lab);
-	REQUIRE(fence >= 3);
-	CHECK_EQ(kernel_import(s.fd, DLBUF_WRITE, fence), 0);
-	refuse_threads();
-	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &past), -ETIME);
-	CHECK_EQ(counts(&s).begin, 0);
-	CHECK_EQ(lab_signal(s.lab, fence, 0), 0);
-	CHECK_OK(dlbuf_acquire(s.t, DLBUF_READ, NULL, &past));
-	CHECK_OK(dlbuf_release(s.t, NULL, NULL));
-	close(fence);
-	close_start(&s);
-}
-
-/* ---- memory that is not there */
-
-static void unmappable(void *arg)
-{
-	int64_t shape[] = { BYTES };
-	DLTensor layout = LAYOUT8(1, shape);
-	struct started s;
-
-	open_start(&s, DLBUF_LAB_NO_MMAP);
-	for (int i = 0; i < 2; i++) {
-		CHECK_ERR(dlbuf_import(s.dev, s.fd, &layout, NULL, &s.t),
-			  -EOPNOTSUPP);
-		CHECK_SAYS("mmap");
-		CHECK(!s.t);
-	}
-	CHECK_EQ(counts(&s).mmap, 2);
-	close_start(&s);
-}
-
-/* The owner revokes the memory: every acquire reports it. */
-static void revoked(void *arg)
-{
-	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = PAST);
-	int64_t shape[] = { BYTES };
-	DLTensor layout = LAYOUT8(1, shape);
-	DLManagedTensorVersioned *u = NULL;
-	struct started s;
-
-	open_start(&s, 0);
-	CHECK_OK(dlbuf_acquire(s.t, DLBUF_WRITE, NULL, NULL));
-	CHECK_EQ(lab_revoke(s.lab, s.fd), 0);
-	CHECK_OK(dlbuf_release(s.t, NULL, NULL));
-	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, NULL), -EIO);
-	CHECK_SAYS(strerror(ENODEV));
-	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &past), -EIO);
-	not_acquired(&s);
-	cts_delete(s.t);
-	s.t = NULL;
-	CHECK_OK(dlbuf_device_forget(s.dev, s.fd));
-	CHECK_ERR(dlbuf_import(s.dev, s.fd, &layout, NULL, &u), -ENODEV);
-	CHECK_SAYS(strerror(ENODEV));
-	close_start(&s);
-}
-
 void cts_cases_failed(void)
 {
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
-		ktap_case(cts_name("sync/failed/%s", ways[i].name), every_way,
-			  (void *)&ways[i]);
+		ktap_case(cts_name("sync/failed/%s", ways[i].name), every_way, (void *)&ways[i]);
 	ktap_case("sync/failed/told-once", told_once, NULL);
 	ktap_case("sync/failed/other-pending", other_pending, NULL);
 	ktap_case("sync/failed/same-states", same_states, NULL);
@@ -1244,13 +858,4 @@ void cts_cases_failed(void)
 	ktap_case("sync/failed/output", output, NULL);
 	ktap_case("sync/failed/cancelled", cancelled, NULL);
 	ktap_case("sync/failed/forked", forked, NULL);
-	ktap_case("sync/start/again", start_again, NULL);
-	ktap_case("sync/start/again-for-ever", start_again_for_ever, NULL);
-	ktap_case("sync/start/fails", start_fails, NULL);
-	ktap_case("sync/start/slow", start_slow, NULL);
-	ktap_case("sync/start/needs-nothing", needs_nothing, NULL);
-	ktap_case("sync/start/no-thread", no_thread, NULL);
-	ktap_case("sync/start/no-fd", no_fd, NULL);
-	ktap_case("sync/unmappable", unmappable, NULL);
-	ktap_case("sync/revoked", revoked, NULL);
 }

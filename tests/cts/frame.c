@@ -125,7 +125,9 @@ static void refusals(void *arg)
 	int fd AUTO_FD = cts_alloc("udmabuf", PITCH * H * 3 / 2);
 	int small AUTO_FD = cts_alloc("udmabuf", 4096), pipes[2];
 	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 	struct dlbuf_frame f;
+	uint32_t n;
 
 	f = nv12(fd, NULL);
 	f.height = 4096; /* the second plane is outside, and the first */
@@ -145,6 +147,17 @@ static void refusals(void *arg)
 	f = nv12(fd, NULL);
 	f.orientation = 8;
 	refused(dev, f, -EINVAL);
+	/* Also where the layouts are those of the last frame. */
+	f = nv12(fd, NULL);
+	REQUIRE_OK(dlbuf_import_frame(dev, &f, NULL, t, &n));
+	while (n)
+		cts_delete(t[--n]);
+	dlbuf_device_trim(dev, 0);
+	for (int i = -1; i <= 4; i += 5) {
+		f.order = i;
+		refused(dev, f, -EINVAL);
+		CHECK_SAYS(cts_name("the frame's order is %d: 0 to 3 are possible", i));
+	}
 	f = nv12(fd, NULL);
 	f.size = 0;
 	refused(dev, f, -EINVAL);

@@ -82,6 +82,7 @@ static void describes_itself(void *arg)
 	CHECK(dl->shape != shape && dl->strides != strides);
 	CHECK_EQ(dlbuf_device_get_info(dev, &dinfo), 0);
 	CHECK_EQ(dl->device.device_type, dinfo.device.device_type);
+	CHECK_EQ(dl->device.device_type == kDLCPU, !strcmp(cts_access->backend, "cpu"));
 	CHECK_EQ(dl->device.device_id, dinfo.device.device_id);
 	CHECK(dinfo.status == 0 && dinfo.description[0]);
 	CHECK_EQ(dinfo.acquire, cts_sync_in ? cts_sync_in : dinfo.acquire);
@@ -280,6 +281,11 @@ static void import_refused(void *arg)
 
 	dlbuf_import(r->dev, r->fd, &layout, NULL, &t);
 }
+
+/* 32-bit machines have only mmap2(). */
+#ifndef SYS_mmap
+#define SYS_mmap SYS_mmap2
+#endif
 
 /*
  * A driver that refuses an fd may have closed it, as lavapipe of Mesa 25 does with one that is

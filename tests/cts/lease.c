@@ -669,6 +669,7 @@ static void cancelled(void *arg)
 	pthread_t thread;
 	struct held f;
 
+	cts_need_cancel();
 	open_until(&f, &h, 0, &fence);
 	CHECK_OK(dlbuf_acquire(f.t[1], DLBUF_READ, NULL, NULL));
 	close_frame(&f);
@@ -793,7 +794,7 @@ static void *release_with_fault(void *arg)
 	int ret;
 
 	fault_at(r->fault);
-	__atomic_store_n(&r->tid, gettid(), __ATOMIC_RELEASE);
+	__atomic_store_n(&r->tid, syscall(SYS_gettid), __ATOMIC_RELEASE);
 	ret = dlbuf_release_fence(r->f.t[0], r->fence->sync_file);
 	r->calls = fault_count();
 	fault_at(0);

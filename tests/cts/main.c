@@ -120,6 +120,7 @@ int main(int argc, char **argv)
 	cts_cases_tensor();
 	cts_cases_sync();
 	cts_cases_failed();
+	cts_cases_start();
 	cts_cases_together();
 	cts_cases_frame();
 	cts_cases_prepare();

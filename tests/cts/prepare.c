@@ -874,6 +874,23 @@ static void every_call(void *arg)
 }
 #endif
 
+/* A device that is not in the list below. */
+static void takes_no_plan(void *arg)
+{
+	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = 8, .height = 8, .dtype = { kDLUInt, 8, 1 });
+	struct dlbuf_frame f = PICTURE(W, 16, DLBUF_FOURCC('G', 'R', 'E', 'Y'), DLBUF_CODE_V4L2, 1,
+				       .planes = { { .pitch = W } });
+	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_prepare *plan = NULL;
+	int ret = dlbuf_prepare_create(dev, &f, &opts, &plan);
+
+	CHECK_MSG(ret == -EOPNOTSUPP, "%s takes plans (%d): it belongs to backends[] of "
+		  "tests/cts/prepare.c", cts_access->backend, ret);
+	if (!ret)
+		dlbuf_prepare_destroy(plan);
+	dlbuf_device_close(dev);
+}
+
 void cts_cases_prepare(void)
 {
 	/* A machine may lack the compiler for a device's kernel. */
@@ -899,11 +916,12 @@ void cts_cases_prepare(void)
 	static const enum waits waits[] = { PRODUCER, EARLY, READER };
 	size_t i = 0;
 
-	/* Other devices refuse a plan: tests/unit/hexagon.c. */
 	while (i < ARRAY_SIZE(backends) && strcmp(cts_access->backend, backends[i]))
 		i++;
-	if (i == ARRAY_SIZE(backends))
+	if (i == ARRAY_SIZE(backends)) {
+		ktap_case("prepare/none", takes_no_plan, NULL);
 		return;
+	}
 	ktap_case("prepare/frame", frame_is_prepared, NULL);
 	ktap_case("prepare/acquired", acquired_by_the_caller, NULL);
 	ktap_case("prepare/overlap", over_the_frame, NULL);

@@ -16,6 +16,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 
+#include "../tools/dmabuf-test/fence/call.h"
 #include "../tools/dmabuf-test/fence/fence.h"
 #include "cts.h"
 #include "dmabuf/fence.h"
@@ -156,6 +157,7 @@ static void cancelled(void *arg)
 	pthread_t thread;
 	void *how;
 
+	cts_need_cancel();
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the thread's stack, drivers theirs");
 	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, c.socks));
 	c.no_sync_file = cts_no_sync_file(c.fd);
@@ -329,7 +331,7 @@ static void refused(void *arg)
 /* Another process, which has fds for that, signals when this thread sleeps. */
 static pid_t signal_later(struct cts_fence *a, struct cts_fence *b)
 {
-	const pid_t waiter = gettid();
+	const pid_t waiter = syscall(SYS_gettid);
 	const bool over = false;
 	pid_t child = fork();
 
@@ -386,26 +388,6 @@ static void fence_with_few_fds(void *arg)
 		cts_delete(t[i]);
 		close(fds[i]);
 	}
-}
-
-/* ---- waiting on a thread */
-
-struct waiter {
-	DLManagedTensorVersioned *t;
-	uint32_t access;
-	pid_t tid;		/* atomic */
-	bool acquired;		/* atomic */
-	int ret;
-};
-
-static void *wait_for_it(void *arg)
-{
-	struct waiter *w = arg;
-
-	__atomic_store_n(&w->tid, gettid(), __ATOMIC_RELEASE);
-	w->ret = dlbuf_acquire(w->t, w->access, NULL, NULL);
-	__atomic_store_n(&w->acquired, true, __ATOMIC_RELEASE);
-	return NULL;
 }
 
 /* ---- kernels without the ioctls */
@@ -465,6 +447,11 @@ static void idle_without_ioctls(void *arg)
 	works_without(dev, t, fd);
 }
 
+static int acquire_to_write(struct call *c)
+{
+	return dlbuf_acquire(c->data, DLBUF_WRITE, NULL, NULL);
+}
+
 /* A thread that has to wait polls the dma-buf, and never longer than the timeout. */
 static void pending_without_ioctls(void *arg)
 {
@@ -473,10 +460,9 @@ static void pending_without_ioctls(void *arg)
 	struct cts_fence f;
 	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
 	struct dlbuf_device *dev AUTO_DEV = cts_open();
-	struct waiter w = { .t = cts_import(dev, fd, BYTES),
-			    .access = DLBUF_WRITE, .ret = 1 };
+	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
+	struct call write = { .fn = acquire_to_write, .data = t };
 	DLBUF_INFO(dlbuf_tensor_info, info);
-	pthread_t thread;
 	int later;
 
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
@@ -485,30 +471,30 @@ static void pending_without_ioctls(void *arg)
 	hide_ioctls();
 	CHECK_ERR(dlbuf_fence_import(fd, DLBUF_READ, f.sync_file), -EOPNOTSUPP);
 	/* A reader's fence: readers go, writers wait. */
-	CHECK_OK(dlbuf_acquire(w.t, DLBUF_READ, NULL, &past));
-	CHECK_OK(dlbuf_release(w.t, NULL, NULL));
-	CHECK_ERR(dlbuf_acquire(w.t, DLBUF_WRITE, NULL, &past), -ETIME);
+	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, &past));
+	CHECK_OK(dlbuf_release(t, NULL, NULL));
+	CHECK_ERR(dlbuf_acquire(t, DLBUF_WRITE, NULL, &past), -ETIME);
 	soon.deadline_ns = now_ns() + 20000000;
-	CHECK_ERR(dlbuf_acquire(w.t, DLBUF_RW, NULL, &soon), -ETIME);
+	CHECK_ERR(dlbuf_acquire(t, DLBUF_RW, NULL, &soon), -ETIME);
 	CHECK(now_ns() >= soon.deadline_ns);
-	CHECK_OK(dlbuf_tensor_get_info(w.t, &info));
+	CHECK_OK(dlbuf_tensor_get_info(t, &info));
 	CHECK_EQ(info.acquired, 0);
-	CHECK_OK(dlbuf_pending(w.t, DLBUF_READ, &later));
+	CHECK_OK(dlbuf_pending(t, DLBUF_READ, &later));
 	CHECK_EQ(later, -1);
-	CHECK_OK(dlbuf_pending(w.t, DLBUF_WRITE, &later));
+	CHECK_OK(dlbuf_pending(t, DLBUF_WRITE, &later));
 	CHECK(later >= 3 && !polls(later, POLLIN));
-	CHECK_EQ(pthread_create(&thread, NULL, wait_for_it, &w), 0);
-	cts_until_polls(&w.tid, &w.acquired);
-	CHECK(!__atomic_load_n(&w.acquired, __ATOMIC_ACQUIRE));
+	REQUIRE(!call_start(&write));
+	cts_until_polls(&write.tid, &write.done);
+	CHECK(!call_done(&write));
 	cts_fence_signal(&f);
-	CHECK_EQ(pthread_join(thread, NULL), 0);
-	CHECK_EQ(w.ret, 0);
+	CHECK_EQ(pthread_join(write.thread, NULL), 0);
+	CHECK_EQ(write.ret, 0);
 	CHECK_OK(dlbuf_fence_wait(later, 0));
 	close(later);
-	CHECK_OK(dlbuf_release(w.t, NULL, NULL));
-	works_without(dev, w.t, fd);
+	CHECK_OK(dlbuf_release(t, NULL, NULL));
+	works_without(dev, t, fd);
 	cts_fence_destroy(&f);
-	cts_delete(w.t);
+	cts_delete(t);
 }
 
 /* ---- release */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Shared by the cases: devices, buffers, patterns, fences. */
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,6 +23,7 @@
 #include "cts.h"
 #include "system/event.h"
 #include "dmabuf/memory.h"
+#include "lab_module.h"
 #include "thread.h"
 #include "vgem.h"
 
@@ -196,6 +198,15 @@ void cts_need_any(void)
 		     cts_device, s.reason);
 }
 
+void cts_need_cancel(void)
+{
+#ifdef __GLIBC__
+	/* pthread_cancel() aborts the process without it. */
+	if (!dlopen("libgcc_s.so.1", RTLD_NOW))
+		SKIP("pthread_cancel() needs libgcc_s.so.1, which is not installed");
+#endif
+}
+
 int cts_alloc(const char *exporter, uint64_t bytes)
 {
 	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = exporter,
@@ -207,7 +218,8 @@ int cts_alloc(const char *exporter, uint64_t bytes)
 	    !strncmp(exporter, "udmabuf", 7))
 		return alloc_known(exporter, bytes);
 	ret = dlbuf_alloc_fd(bytes + cts_more, &opts, &fd);
-	if (ret == -ENODEV)
+	/* A board may have no huge pages, and its user no permission. */
+	if (ret == -ENODEV || ret == -EACCES || (ret == -ENOMEM && !strcmp(exporter, "udmabuf:2M")))
 		ABSENT("%s", dlbuf_last_error());
 	if (ret)
 		FATAL("dlbuf_alloc_fd(%s): %s", exporter, dlbuf_last_error());
@@ -477,7 +489,7 @@ static bool all_others_asleep(void)
 	while (idle && (e = readdir(dir))) {
 		pid_t tid = atoi(e->d_name);
 
-		idle = tid <= 0 || tid == gettid() || thread_sleeps(tid);
+		idle = tid <= 0 || tid == (pid_t)syscall(SYS_gettid) || thread_sleeps(tid);
 	}
 	if (dir)
 		closedir(dir);
@@ -537,6 +549,22 @@ void cts_fence_destroy(struct cts_fence *f)
 {
 	close(f->sync_file);
 	close(f->drm); /* signals the pending fences */
+}
+
+int cts_lab(void)
+{
+	int lab = lab_open();
+
+	if (lab < 0)
+		SKIP("there is no /dev/" DLBUF_LAB_NODE " (tests/guest/lab --module)");
+	return lab;
+}
+
+int cts_import_fence(int fd, uint32_t access, int fence)
+{
+	struct dma_buf_import_sync_file import = { .flags = access, .fd = fence };
+
+	return ioctl(fd, DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import);
 }
 
 void cts_filter(struct sock_filter *filter, unsigned short n)

@@ -8,7 +8,9 @@
  */
 #include <fcntl.h>
 #include <linux/videodev2.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -59,7 +61,115 @@ static void layout(void *arg)
 	CHECK_EQ(end, 4096 + 1080 * 5760);
 }
 
+/* printf() of the examples below: the last line that they print. */
+static char printed[1024];
+static int lines;
+#define printf(...) (lines++, snprintf(printed, sizeof(printed), __VA_ARGS__))
 #include "generated/device-1.inc"
+
+static void each(void *arg)
+{
+	lines = 0;
+	CHECK_OK(dlbuf_device_each(show, NULL));
+	CHECK(lines >= 8);
+	CHECK_MSG(strstr(printed, ": "), "it printed '%s'", printed);
+}
+
+static void format(void *arg)
+{
+#include "generated/format-1.inc"
+	CHECK_STR(printed, "2 tensors: Y,UV\n");
+}
+
+static void buffer(void *arg)
+{
+	int fd AUTO_FD = cts_alloc("udmabuf", 4096);
+	unsigned long long ino, bytes;
+
+#include "generated/buffer-1.inc"
+	CHECK_EQ(sscanf(printed, "inode %llu, %llu bytes", &ino, &bytes), 2);
+	CHECK(ino && bytes == 4096);
+}
+#undef printf
+
+static void alloc(void *arg)
+{
+	struct dlbuf_device *dev = cts_open();
+	off_t size = 0;
+
+#define share(fd) (size = lseek(fd, 0, SEEK_END))
+#include "generated/alloc-1.inc"
+#undef share
+	CHECK_EQ(size, (480 * 640 * 3 + 4095) / 4096 * 4096);
+	cts_delete(t);
+	dlbuf_device_close(dev);
+}
+
+/* The view begins where the text says. */
+static void tensor(void *arg)
+{
+	const int64_t whole[] = { 1080, 1920 };
+	const DLTensor layout = LAYOUT8(2, whole);
+	struct dlbuf_device *cpu = cts_open();
+	int fd AUTO_FD = cts_alloc("udmabuf", 1080 * 1920);
+	DLManagedTensorVersioned *t;
+
+	cts_poke(fd, 50 * 1920 + 60, &(unsigned char){ 5 }, 1);
+	REQUIRE_OK(dlbuf_import(cpu, fd, &layout, NULL, &t));
+#include "generated/tensor-1.inc"
+	REQUIRE_OK(dlbuf_acquire(view, DLBUF_READ, NULL, NULL));
+	CHECK_EQ(*(unsigned char *)view->dl_tensor.data, 5);
+	CHECK_EQ(view->dl_tensor.shape[1], 200);
+	cts_delete(view);
+	cts_delete(t);
+	dlbuf_device_close(cpu);
+}
+
+static void fence_(void *arg)
+{
+	struct dlbuf_device *cpu = cts_open();
+	const int64_t shape = 8;
+	const DLTensor layout = LAYOUT8(1, &shape);
+	int fd AUTO_FD = cts_alloc("udmabuf", 8);
+	DLManagedTensorVersioned *t;
+	void *stream = NULL;
+
+	REQUIRE_OK(dlbuf_import(cpu, fd, &layout, NULL, &t));
+	REQUIRE_OK(dlbuf_acquire(t, DLBUF_READ, NULL, NULL));
+#define warnx(...) FATAL(__VA_ARGS__)
+#include "generated/fence-1.inc"
+#undef warnx
+	CHECK(fence == -1 && status == 1);
+	cts_delete(t);
+	dlbuf_device_close(cpu);
+}
+
+static struct dlbuf_device *opened;
+static int events;
+
+static void open_devices(void)
+{
+	int event AUTO_FD = eventfd(0, EFD_CLOEXEC);
+
+	opened = cts_open();
+	REQUIRE_OK(dlbuf_fence_notify(event, count, &events));
+	CHECK_EQ(events, 0);
+	REQUIRE(!eventfd_write(event, 1));
+}
+
+/* The loop ends when it has run the callback of the event. */
+static void dispatch(void *arg)
+{
+#define poll(...) (events ? 0 : poll(__VA_ARGS__))
+#include "generated/fence-2.inc"
+#undef poll
+	CHECK_EQ(events, 1);
+	dlbuf_device_close(opened);
+	close(p.fd);
+	CHECK_OK(dlbuf_dispatch_fd(NULL));
+}
+
+#include "generated/device-2.inc"
 
 /* The cache has no import of it any more, and no fd is left. */
 static void device(void *arg)
@@ -263,6 +373,8 @@ int main(int argc, char **argv)
 		ktap_fn fn;
 	} cases[] = {
 		{ "base", base }, { "dlbuf", dlbuf }, { "layout", layout }, { "device", device }, { "frame", frame },
+		{ "each", each }, { "format", format }, { "buffer", buffer }, { "alloc", alloc }, { "tensor", tensor },
+		{ "fence", fence_ }, { "dispatch", dispatch },
 		{ "sync", sync_ }, { "socket", socket_ }, { "pool", pool }, { "page", page },
 		{ "prepare", prepare },
 	};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * tests/guest/module, by the kernel's calls alone: behaviour that the cases of
- * sync/failed and sync/start (tests/cts/failed.c) do not test by using it.
+ * sync/failed and sync/start (tests/cts/failed.c, start.c) do not test by using it.
  */
 #include <poll.h>
 #include <setjmp.h>

@@ -150,7 +150,8 @@ $(call step,unit@i386): unit@%: build@%
 # Other C libraries: musl, with the kernel's headers, and this one without what
 # older ones and bionic do not have.
 $(call step,build@musl): build@%:
-	$(call build-small,--has musl-gcc -- $(musl))
+	$(build) 'WERROR=y TOOL_DRM=n TOOL_JSON=n TOOL_PNG=n' --has musl-gcc -- $(musl) CFLAGS=-O2 $(build-tests) doubles= \
+		lib $(dir)/$*/dmabuf-test $(archived) $(small-tests:%=$(dir)/$*/tests/unit/%)
 $(call step,build@libc): build@%:
 	$(build) 'WERROR=y DMABUF_TEST=n' -- CPPFLAGS='-include tests/abi/libc.h' CFLAGS=-O0 lib
 # musl sends less control data than one suite wants to, and has other error texts.
@@ -170,7 +171,7 @@ $(call step,unit@coverage): build@asan | unit@asan
 
 # ---------------------------------------------------------------- headers, symbols, installation
 
-$(call step,abi@headers abi@pages abi@dlpack abi@uapi abi@cuda abi@wire): abi@%:
+$(call step,abi@headers abi@pages abi@dlpack abi@uapi abi@cuda abi@wire abi@versions): abi@%:
 	$(ktap) -- tests/abi/$*
 $(call step,abi@hip abi@debian): abi@%: build@gcc
 	$(ktap) -- tests/abi/$* $(dir)/gcc
@@ -186,6 +187,11 @@ $(call step,abi@size): build@gcc build@cpu-only build@small build@small-musl
 	$(ktap) -- tests/abi/size $(^:build@%=$(dir)/%)
 $(call step,abi@install): build@gcc
 	$(ktap) -- tests/abi/install $(dir)/gcc
+# What compiles nothing of tools/dist/distros, which make release-check runs.
+$(call step,abi@distros):
+	$(ktap) -- sh -ec 'mkdir -p $(dir)/distros; tar --transform "s,^,dlbuf-tree/," -czf $(dir)/distros/dlbuf-tree.tar.gz \
+		Kconfig LICENSE include lib packaging tools; tools/dist/distros make $(dir)/distros; \
+		exec tools/dist/distros check $(dir)/distros filled explicit file/alpine file/buildroot'
 # The guest's headers are newer than a build machine's, and more.
 $(call step,abi@formats+lab): build@gcc
 	$(ktap) -- sh -c 'FORMATS_SYSROOT=$$(tests/guest/lab --with media --sysroot) \
@@ -525,8 +531,10 @@ example-vaapi := $(va)
 # NAME_stream.c and NAME_prepare.c are parts of the program NAME.
 $(call step,$(addprefix interop@,$(filter-out %_stream %_prepare,$(call names,tests/interop/*.c tests/interop/*.cpp)))): interop@%: build@gcc | interop@build
 	$(ktap) --has $(dir)/gcc/interop/$* -- $(lab) $(lab-$*) -- $(behind-$*) $(dir)/gcc/interop/$*
-# lab@broker runs the broker.
-$(call step,$(addprefix examples@,$(filter-out broker,$(call names,examples/*.c examples/*.cpp)))): examples@%: build@gcc | interop@build
+# lab@broker runs the broker. examples@cameras has several cases for each of its programs.
+$(call step,examples@cameras): build@gcc | interop@build
+	$(ktap) --has $(dir)/gcc/examples/pool -- $(lab) -- tests/guest/nodes tests/interop/cameras $(dir)/gcc
+$(call step,$(addprefix examples@,$(filter-out broker epoll multiplanar pool,$(call names,examples/*.c examples/*.cpp)))): examples@%: build@gcc | interop@build
 	$(plain) --has $(dir)/gcc/examples/$* -- $(lab) $(lab-$*) -- $(behind-$*) $(example-$*) $(dir)/gcc/examples/$* $(args-$*)
 
 # The programs of docs/vpi.md, with the wheel that python@host has built.
@@ -570,7 +578,7 @@ $(call step,lab@broker+python): build@gcc | python@host interop@build
 # The extension that is linked with the installed library.
 $(call step,python@lab+system): | python@host
 	$(ktap) --has $(dir)/python/system/site/dlbuf -- $(lab) $(media) -- \
-		env PYTHONPATH=$(dir)/python/system/site $(pycache) python3 python/tests/lab/lab_system.py $(dir)/python/system/prefix/lib/libdlbuf.so.0.1
+		env PYTHONPATH=$(dir)/python/system/site $(pycache) python3 python/tests/lab/lab_system.py $(dir)/python/system/prefix/lib/libdlbuf.so.0.2
 $(call step,python@lab+torch): | python@host
 	$(ktap) --has $(dir)/python/site/dlbuf -- sh -c 'python/tests/torch-tests $(dir)/python/peers; \
 		exec $(lab) --with torch -- $(python) PYTHONPYCACHEPREFIX= PYTHONDONTWRITEBYTECODE=1 \
@@ -597,6 +605,9 @@ with-fence := --module
 $(call step,$(addprefix tool@,$(call names,$(filter-out %.py %.sh %.json %_,$(wildcard tests/tool/*))))): tool@%: build@gcc
 	$(ktap) -- $(lab) $(with-$*) -- tests/tool/$* $(dir)/gcc
 # On the host, with a browser if there is one.
+# Programs that only say what they are: no build, no lab.
+$(call step,tool@bundle):
+	$(ktap) -- tests/tool/bundle_
 $(call step,tool@results): build@gcc | tool@matrix tool@report
 	$(ktap) -- tests/tool/results_ $(dir)/gcc
 $(call step,lab@readme): build@gcc | abi@install

@@ -3,7 +3,7 @@
 
     page.py check HTML              clicks and keys on a matrix of dmabuf-test; exit status 4: there is no Chromium
     page.py survives HTML           a matrix that somebody has crafted: says something, and makes no element of it
-    page.py site HTML               a page of tools/docs/site: its width, light and dark, and what the search finds
+    page.py site HTML               a page of tools/docs/site: its width, light and dark, printed, its menu, keys, and what the search finds
     page.py picture HTML PNG WIDTHxHEIGHT light|dark [CELL]
                                     takes a picture of it, with the panel of a cell ("c0-1") open
 
@@ -121,7 +121,7 @@ class Page:
     def key(self, name, text=""):
         for kind in "keyDown", "keyUp":
             self.call("Input.dispatchKeyEvent", type=kind, key=name, code=name, text=text if kind == "keyDown" else "",
-                      windowsVirtualKeyCode={"Enter": 13, "Tab": 9}[name])
+                      windowsVirtualKeyCode={"Enter": 13, "Tab": 9, "ArrowDown": 40, "/": 191, "a": 65}[name])
 
     def picture(self, path):
         with open(path, "wb") as f:
@@ -212,7 +212,30 @@ def site(page):
             wrong.append(f"{scheme}: the background is {'dark' if dark else 'light'}")
         if page.value("[...document.images].filter(i => !i.naturalWidth).length"):
             wrong.append("an image is not there")
-    for words, first in ("dlbuf_acquire", "dlbuf_acquire(3)"), ("prepare frame", "dlbuf_prepare_frame(3)"), ("no such word", None):
+        if page.value("document.querySelectorAll('h1').length") != 1:
+            wrong.append("there is not one heading of the page")
+        broken = page.value("""[...document.querySelectorAll('th')].filter(h => { const r = document.createRange();
+            r.selectNodeContents(h); return !/[-\\s_\\/]/.test(h.innerText) && new Set([...r.getClientRects()].map(b => b.top)).size > 1;
+            }).map(h => h.innerText)""")
+        if broken:
+            wrong.append(f"at {width} these words are broken: {broken}")
+        if width > 800 and not page.value("""(e => !e || e.getBoundingClientRect().top >= 0 && e.getBoundingClientRect().bottom <= innerHeight)(
+                document.querySelector('nav [aria-current]'))"""):
+            wrong.append(f"at {width} the menu does not show the page")
+    page.key("/", "/")
+    page.key("a", "a")
+    if page.value("[document.activeElement.value, !!found.querySelector('a')]") != ["a", True]:
+        wrong.append("the key / does not begin a search")
+    page.key("ArrowDown")
+    if page.value("document.activeElement !== document.querySelector('#found a')"):
+        wrong.append("the key down does not select what is found")
+    page.call("Emulation.setEmulatedMedia", media="print")
+    if page.value("document.querySelector('nav').getClientRects().length"):
+        wrong.append("the menu is printed")
+    page.call("Emulation.setEmulatedMedia", media="")
+    for words, first in (("dlbuf_acquire", "dlbuf_acquire(3)"), ("acquire", "dlbuf_acquire(3)"), ("prepare frame", "dlbuf_prepare_frame(3)"),
+                         ("preparer", "dlbuf.Preparer"), ("dlbuf_prepare_run_opts index", "dlbuf_prepare_frame(3)"),
+                         ("nothing of xyzzy", None)):
         found = page.value(f"""(() => {{ const b = document.querySelector('nav input'); b.value = {json.dumps(words)};
             b.dispatchEvent(new Event('input')); return [...document.querySelectorAll('#found a')].map(a => a.firstChild.textContent); }})()""")
         if found[:1] != [first] * bool(first):

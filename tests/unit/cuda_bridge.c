@@ -153,7 +153,7 @@ TEST(a_lease_of_a_copy)
 	gate_close(&other);
 	close(release(&g, DLBUF_RW, other.stream));
 	gpu_sets(&app, &f, 0, IMPORT_BYTES, 0x21);
-	CHECK_OK(cuda_backend.release(f.imp, DLBUF_RW, app.stream, &out, &own));
+	CHECK_OK(cuda_backend.release(f.imp, DLBUF_RW, ON(app.stream), &out, &own));
 	drain(&app);
 	REQUIRE(out != -1 && own != -1);
 	/* The library's thread asks CUDA, whose part is over, and then Vulkan. */
@@ -208,7 +208,7 @@ TEST(fences_alone)
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, in));
 	gpu_reads(&app, &f);
 	/* A lease has an event of its own: the driver's fences time out. */
-	CHECK_OK(cuda_backend.release(f.imp, DLBUF_READ, app.stream, &out,
+	CHECK_OK(cuda_backend.release(f.imp, DLBUF_READ, ON(app.stream), &out,
 				      &own));
 	CHECK_EQ(fake->synchronising, 0);
 	REQUIRE(out != -1 && !signalled(out));
@@ -257,7 +257,7 @@ static int walk(void)
 			ret = acquire(&f, DLBUF_RW, NULL, in);
 			if (!ret)
 				ret = cuda_backend.release(f.imp, DLBUF_RW,
-							   NULL, &out, NULL);
+							   ON(NULL), &out, NULL);
 		}
 		CHECK(!ret || out == -1);
 		CHECK_EQ(queue_memory_of(f.imp)->open, 0);

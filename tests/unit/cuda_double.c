@@ -320,14 +320,11 @@ RULES(registration_that_a_device_lacks, "noregister")
 	FAILS(NOT_SUPPORTED, cu.MemHostRegister(p, 8, 0));
 	end();
 	begin("noreadonly");
-	WRONG(NOT_SUPPORTED,
-	      cu.MemHostRegister(p, 8, CUABI_MEMHOSTREGISTER_READ_ONLY));
-	FAILS(NOT_PERMITTED,
-	      cu.MemHostRegister(p, 8, CUABI_MEMHOSTREGISTER_IOMEMORY));
+	WRONG(NOT_SUPPORTED, cu.MemHostRegister(p, 8, CUABI_MEMHOSTREGISTER_READ_ONLY));
+	FAILS(NOT_PERMITTED, cu.MemHostRegister(p, 8, CUABI_MEMHOSTREGISTER_IOMEMORY));
 	fake->privileged = true;
 	/* It is memory. */
-	FAILS(INVALID_VALUE,
-	      cu.MemHostRegister(p, 8, CUABI_MEMHOSTREGISTER_IOMEMORY));
+	FAILS(INVALID_VALUE, cu.MemHostRegister(p, 8, CUABI_MEMHOSTREGISTER_IOMEMORY));
 	munmap(p, BYTES);
 }
 
@@ -405,18 +402,15 @@ RULES(pointers, "")
 	CHECK_EQ(q, d + 9);
 	OK(cu.PointerGetAttribute(&v, CUABI_POINTER_HOST_POINTER, word + 9));
 	CHECK(v == (char *)flag + 9);
-	FAILS(INVALID_VALUE,
-	      cu.PointerGetAttribute(&v, CUABI_POINTER_HOST_POINTER, d));
+	FAILS(INVALID_VALUE, cu.PointerGetAttribute(&v, CUABI_POINTER_HOST_POINTER, d));
 	WRONG(INVALID_VALUE, cu.PointerGetAttribute(&v, 99, d));
-	FAILS(INVALID_VALUE, cu.PointerGetAttribute(&v, CUABI_POINTER_CONTEXT,
-						    (uintptr_t)&v));
+	FAILS(INVALID_VALUE, cu.PointerGetAttribute(&v, CUABI_POINTER_CONTEXT, (uintptr_t)&v));
 	OK(cu.MemFree(m));
 }
 
 RULES(memory_of_another_device, "two")
 {
-	unsigned int portable = CUABI_MEMHOSTREGISTER_PORTABLE |
-				CUABI_MEMHOSTREGISTER_DEVICEMAP;
+	unsigned int portable = CUABI_MEMHOSTREGISTER_PORTABLE | CUABI_MEMHOSTREGISTER_DEVICEMAP;
 	char *p = map(PROT_READ | PROT_WRITE, -1);
 	cuda_pointer q = (uintptr_t)p;
 	cuda_context other;
@@ -620,8 +614,7 @@ RULES(dma_bufs_out, "memfds")
 	WRONG(INVALID_VALUE, export(p, BYTES, 2, &fd));
 	WRONG(INVALID_VALUE, export(p, 4 << 20, 0, &fd));
 	WRONG(INVALID_VALUE, export((uintptr_t)&p & -4096ul, 4096, 0, &fd));
-	WRONG(INVALID_VALUE,
-	      cu.MemGetHandleForAddressRange(&fd, p, BYTES, 2, 0));
+	WRONG(INVALID_VALUE, cu.MemGetHandleForAddressRange(&fd, p, BYTES, 2, 0));
 	FAILS(NOT_SUPPORTED, export(p, BYTES, 1, &fd));
 	FAILS(INVALID_VALUE, export(h, BYTES, 0, &fd));
 	CHECK_EQ(fd, -1);

@@ -131,8 +131,7 @@ static inline void *map(int access, int fd)
 /* Unmaps memory, and keeps others from its address. */
 static inline void replace(void *p)
 {
-	CHECK(mmap(p, BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
-		   -1, 0) == p);
+	CHECK(mmap(p, BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p);
 }
 
 static inline int memfd_of(size_t bytes)

@@ -150,19 +150,20 @@ TEST(peers_writes_are_flushed)
 		exports_begin("cuda");
 		REQUIRE_OK(alloc_import(dev, EXPORT_BYTES, &imp));
 		watch("cuFlushGPUDirectRDMAWrites");
-		CHECK_OK(cuda_backend.acquire(imp, DLBUF_READ, NULL, -1));
+		CHECK_OK(cuda_backend.acquire(imp, DLBUF_READ, ON(NULL), -1));
 		flushes += unordered;
 		CHECK_EQ(seen, flushes);
 		fence = pending_fence();
 		signal_fence(fence);
 		/* The core waits for the fence, if the device asks for it, and calls again. */
-		ret = sync_begin(imp, DLBUF_READ, NULL, fence, &none);
-		CHECK_OK(ret == -EAGAIN ? sync_begin(imp, DLBUF_READ, NULL, -1, &none) : ret);
+		ret = sync_begin(imp, DLBUF_READ, ON(NULL), fence, &none);
+		CHECK_OK(ret != -EAGAIN ? ret :
+			 sync_begin(imp, DLBUF_READ, ON(NULL), -1, &none));
 		flushes += unordered;
 		CHECK_EQ(seen, flushes);
 		close(fence);
 		break_call("cuFlushGPUDirectRDMAWrites", CUABI_UNKNOWN, 0);
-		CHECK_EQ(cuda_backend.acquire(imp, DLBUF_READ, NULL, -1),
+		CHECK_EQ(cuda_backend.acquire(imp, DLBUF_READ, ON(NULL), -1),
 			 unordered ? -EIO : 0);
 		heal();
 		import_destroy(imp);

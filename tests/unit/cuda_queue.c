@@ -91,8 +91,9 @@ static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
 		[COPY_IN] = "cuMemcpyHtoDAsync_v2",			\
 		[COPY_OUT] = "cuMemcpyDtoHAsync_v2",			\
 		[RECORD] = "cuEventRecord",				\
-		[EVENT_CREATE] = "cuEventCreate",			\
+		[EVENT_CREATE] = "cuEventCreate", [SECOND] = "cuEventCreate", \
 		[EVENT_QUERY] = "cuEventQuery",				\
+		[ASK] = "cuStreamIsCapturing",				\
 		[EVENT_WAIT] = "cuEventSynchronize",			\
 		[FINISH] = "cuStreamSynchronize",			\
 		[UNREGISTER] = "cuMemHostUnregister",			\

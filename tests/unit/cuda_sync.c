@@ -23,31 +23,31 @@ TEST(which_streams)
 	begin("");
 	dev = open_ok();
 	app_begin(&app, dev);
-	CHECK_OK(cuda_backend.stream(dev, NULL, false));
-	CHECK_OK(cuda_backend.stream(dev, DLBUF_CUDA_STREAM_LEGACY, false));
-	CHECK_OK(cuda_backend.stream(dev, DLBUF_CUDA_STREAM_PER_THREAD, false));
-	CHECK_EQ(cuda_backend.stream(dev, DLBUF_STREAM_NO_ORDER, false),
+	CHECK_OK(cuda_backend.stream(dev, ON(NULL), false));
+	CHECK_OK(cuda_backend.stream(dev, ON(DLBUF_CUDA_STREAM_LEGACY), false));
+	CHECK_OK(cuda_backend.stream(dev, ON(DLBUF_CUDA_STREAM_PER_THREAD), false));
+	CHECK_EQ(cuda_backend.stream(dev, ON(DLBUF_STREAM_NO_ORDER), false),
 		 STREAM_UNORDERED);
-	CHECK_OK(cuda_backend.stream(dev, app.stream, false));
+	CHECK_OK(cuda_backend.stream(dev, ON(app.stream), false));
 	REQUIRE(!cux.CtxCreate(&other, 0, 0));
 	REQUIRE(!cu.StreamCreate(&stream, 0));
 	/* Our own is not, whichever is current. */
-	CHECK_OK(cuda_backend.stream(dev, app.stream, false));
-	CHECK_ERR(cuda_backend.stream(dev, stream, false), -EINVAL);
+	CHECK_OK(cuda_backend.stream(dev, ON(app.stream), false));
+	CHECK_ERR(cuda_backend.stream(dev, ON(stream), false), -EINVAL);
 	CHECK_SAYS("of another context than cuda:0's");
 	CHECK_EQ(cu.StreamDestroy(stream), 0);
 	CHECK_EQ(cux.CtxDestroy(other), 0);
-	CHECK_ERR(cuda_backend.stream(dev, &app, false), -EIO);
+	CHECK_ERR(cuda_backend.stream(dev, ON(&app), false), -EIO);
 	CHECK_SAYS("cuStreamGetCtx: CUDA_ERROR_INVALID_HANDLE (400)");
 	forgive(1);
 	break_call("cuStreamIsCapturing", CUABI_UNKNOWN, 0);
-	CHECK_ERR(cuda_backend.stream(dev, app.stream, false), -EIO);
+	CHECK_ERR(cuda_backend.stream(dev, ON(app.stream), false), -EIO);
 	CHECK_SAYS("cuStreamIsCapturing");
 	heal();
 	app_end(&app);
 	break_call("cuCtxPushCurrent_v2", CUABI_UNKNOWN, 0);
-	CHECK_ERR(cuda_backend.stream(dev, NULL, false), -EIO);
-	CHECK_EQ(cuda_backend.stream(dev, DLBUF_STREAM_NO_ORDER, false),
+	CHECK_ERR(cuda_backend.stream(dev, ON(NULL), false), -EIO);
+	CHECK_EQ(cuda_backend.stream(dev, ON(DLBUF_STREAM_NO_ORDER), false),
 		 STREAM_UNORDERED);
 	heal();
 	dlbuf_device_close(dev);
@@ -71,10 +71,10 @@ TEST(captures)
 	import_ok(&f, dev, DLBUF_PATH_HOST);
 	for (int mode = 0; mode <= 2; mode++) {
 		CHECK_EQ(cux.StreamBeginCapture(app.stream, mode), 0);
-		CHECK_ERR(cuda_backend.stream(dev, app.stream, false), -EBUSY);
+		CHECK_ERR(cuda_backend.stream(dev, ON(app.stream), false), -EBUSY);
 		CHECK_SAYS("is being captured");
 		/* Another one meanwhile, with all that it needs. */
-		CHECK_OK(cuda_backend.stream(dev, blocking, false));
+		CHECK_OK(cuda_backend.stream(dev, ON(blocking), false));
 		fence = pending_fence();
 		CHECK_OK(acquire(&f, DLBUF_READ, blocking, fence));
 		signal_fence(fence);
@@ -87,11 +87,11 @@ TEST(captures)
 	}
 	/* The legacy stream would have to wait for a blocking one. */
 	CHECK_EQ(cux.StreamBeginCapture(blocking, 0), 0);
-	CHECK_ERR(cuda_backend.stream(dev, NULL, false), -EBUSY);
-	CHECK_ERR(cuda_backend.stream(dev, DLBUF_CUDA_STREAM_PER_THREAD, true),
+	CHECK_ERR(cuda_backend.stream(dev, ON(NULL), false), -EBUSY);
+	CHECK_ERR(cuda_backend.stream(dev, ON(DLBUF_CUDA_STREAM_PER_THREAD), true),
 		  -EBUSY);
-	CHECK_OK(cuda_backend.stream(dev, DLBUF_CUDA_STREAM_PER_THREAD, false));
-	CHECK_OK(cuda_backend.stream(dev, app.stream, false));
+	CHECK_OK(cuda_backend.stream(dev, ON(DLBUF_CUDA_STREAM_PER_THREAD), false));
+	CHECK_OK(cuda_backend.stream(dev, ON(app.stream), false));
 	CHECK_EQ(cux.StreamEndCapture(blocking, &graph), 0);
 	CHECK_EQ(cux.GraphDestroy(graph), 0);
 	CHECK_EQ(cu.StreamDestroy(blocking), 0);
@@ -111,7 +111,7 @@ static void count_queries(const char *call)
 static int end_on(struct fixture *f, cuda_stream stream, uint32_t access)
 {
 	CHECK_OK(acquire(f, access, stream, -1));
-	return cuda_backend.release(f->imp, access, stream, NULL, NULL);
+	return cuda_backend.release(f->imp, access, ON(stream), NULL, NULL);
 }
 
 /* A green context's streams are those of the primary one, which has all memory and events. */
@@ -156,10 +156,10 @@ TEST(green_contexts)
 	/* With the context go its streams, which is no loss. */
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
 	CHECK_EQ(cux.GreenCtxDestroy(green), 0);
-	CHECK_ERR(cuda_backend.stream(f.dev, app.stream, true), -EINVAL);
+	CHECK_ERR(cuda_backend.stream(f.dev, ON(app.stream), true), -EINVAL);
 	CHECK_SAYS("green context");
 	until_over(release(&f, DLBUF_READ, app.stream));
-	CHECK_OK(cuda_backend.stream(f.dev, NULL, true));
+	CHECK_OK(cuda_backend.stream(f.dev, ON(NULL), true));
 	app_finish(&app, &f);
 }
 
@@ -253,15 +253,16 @@ static void check_end(enum end end_of, enum dlbuf_path path)
 		CHECK_EQ(cux.StreamBeginCapture(capturing, 0), 0);
 	if (end_of == DESTROYED) {
 		CHECK_EQ(cu.StreamDestroy(s), 0);
-		CHECK_ERR(cuda_backend.stream(dev, s, true), -EINVAL);
+		CHECK_ERR(cuda_backend.stream(dev, ON(s), true), -EINVAL);
 		CHECK_SAYS("was destroyed");
-		CHECK_OK(cuda_backend.stream(dev, app.stream, true));
+		CHECK_OK(cuda_backend.stream(dev, ON(app.stream), true));
 	}
 	if (end_of == ON_ANOTHER_THREAD) {
 		REQUIRE(!pthread_create(&thread, NULL, end_access, &e));
 		pthread_join(thread, NULL);
 	} else if (path == DLBUF_PATH_COPY) {
-		CHECK_ERR(cuda_backend.release(f.imp, DLBUF_RW, e.handle, &e.fence, NULL),
+		CHECK_ERR(cuda_backend.release(f.imp, DLBUF_RW, ON(e.handle), &e.fence,
+					       NULL),
 			  -EIO);
 		CHECK_SAYS("a copy is not written back");
 	} else {
@@ -350,7 +351,7 @@ TEST(a_free_beside_a_capture)
 	gate_close(&app);
 	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
 	break_call("cuCtxPushCurrent_v2", CUABI_UNKNOWN, 0);
-	CHECK_ERR(cuda_backend.release(f.imp, DLBUF_RW, app.stream, NULL, NULL), -EIO);
+	CHECK_ERR(cuda_backend.release(f.imp, DLBUF_RW, ON(app.stream), NULL, NULL), -EIO);
 	heal();
 	CHECK_EQ(cux.StreamBeginCapture(s, CUABI_STREAM_CAPTURE_MODE_RELAXED), 0);
 	may_free = false;

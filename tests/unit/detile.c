@@ -667,10 +667,10 @@ TEST(the_device_waits)
 	close(in);
 	close(out);
 	/* The first access to the rows puts them away. */
-	CHECK_OK(vulkan_backend.acquire(&tiled.rows.base, DLBUF_READ, NULL, -1));
+	CHECK_OK(vulkan_backend.acquire(&tiled.rows.base, DLBUF_READ, ON(NULL), -1));
 	CHECK_EQ(fake->live[FAKE_IMAGE], 0);
 	CHECK_EQ(fake->live[FAKE_MEMORY], 1);
-	CHECK_OK(vulkan_backend.release(&tiled.rows.base, DLBUF_READ, NULL, &out, NULL));
+	CHECK_OK(vulkan_backend.release(&tiled.rows.base, DLBUF_READ, ON(NULL), &out, NULL));
 	if (out != -1)
 		close(out);
 	end_open();

@@ -246,12 +246,12 @@ static inline int acquire_until(struct fixture *f, uint32_t access, void *stream
 				uint64_t deadline_ns)
 {
 	static const struct dlbuf_acquire_opts none;
-	int ret = sync_begin(f->imp, access, stream, fence, &none);
+	int ret = sync_begin(f->imp, access, ON(stream), fence, &none);
 
 	if (fence == -1 || (ret != -EAGAIN && !lacks_room(ret)))
 		return ret;
 	ret = dlbuf_fence_wait(fence, deadline_ns);
-	return ret ? ret : sync_begin(f->imp, access, stream, -1, &none);
+	return ret ? ret : sync_begin(f->imp, access, ON(stream), -1, &none);
 }
 
 static inline int acquire(struct fixture *f, uint32_t access, void *stream, int fence)
@@ -264,7 +264,7 @@ static inline int release(struct fixture *f, uint32_t access, void *stream)
 {
 	int fence = -7;
 
-	CHECK_OK(f->dev->backend->release(f->imp, access, stream, &fence, NULL));
+	CHECK_OK(f->dev->backend->release(f->imp, access, ON(stream), &fence, NULL));
 	CHECK(fence == -1 || (fence > 2 &&
 			      fcntl(fence, F_GETFD) == FD_CLOEXEC));
 	return fence;

@@ -82,7 +82,7 @@ TEST(a_copy_fails)
 	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
 	drain(&app);
 	vk->failing = NULL;
-	CHECK_ERR(f.dev->backend->release(f.imp, DLBUF_RW, app.stream, NULL,
+	CHECK_ERR(f.dev->backend->release(f.imp, DLBUF_RW, ON(app.stream), NULL,
 					  NULL), -EIO);
 	CHECK_SAYS("hip:0: the last access to this dma-buf failed on the stream");
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));

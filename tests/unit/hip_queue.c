@@ -76,7 +76,9 @@ static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
 		[COPY_OUT] = "hipMemcpyDtoHAsync",			\
 		[RECORD] = "hipEventRecord",				\
 		[EVENT_CREATE] = "hipEventCreateWithFlags",		\
+		[SECOND] = "hipEventCreateWithFlags",			\
 		[EVENT_QUERY] = "hipEventQuery",			\
+		[ASK] = "hipStreamIsCapturing",				\
 		[EVENT_WAIT] = "hipEventSynchronize",			\
 		[FINISH] = "hipStreamSynchronize",			\
 		[UNREGISTER] = "hipHostUnregister",			\

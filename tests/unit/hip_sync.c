@@ -12,7 +12,7 @@
 
 static int check_stream(struct dlbuf_device *dev, void *stream)
 {
-	return dev->backend->stream(dev, stream, false);
+	return dev->backend->stream(dev, ON(stream), false);
 }
 
 /* DLPack: "Using 1 and 2 is not supported". */

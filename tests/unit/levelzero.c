@@ -185,20 +185,20 @@ TEST(lists_that_are_no_streams)
 	app_begin(&app, dev);
 	app_begin(&others, other);
 	import_ok(&f, dev, DLBUF_PATH_DIRECT);
-	CHECK_EQ(dev->backend->stream(dev, NULL, false), 0);
-	CHECK_EQ(dev->backend->stream(dev, app.stream, false), 0);
-	CHECK_EQ(dev->backend->stream(dev, DLBUF_STREAM_NO_ORDER,
+	CHECK_EQ(dev->backend->stream(dev, ON(NULL), false), 0);
+	CHECK_EQ(dev->backend->stream(dev, ON(app.stream), false), 0);
+	CHECK_EQ(dev->backend->stream(dev, ON(DLBUF_STREAM_NO_ORDER),
 				      false), STREAM_UNORDERED);
-	CHECK_ERR(dev->backend->stream(dev, others.stream, false), -EINVAL);
+	CHECK_ERR(dev->backend->stream(dev, ON(others.stream), false), -EINVAL);
 	CHECK_SAYS("is of another device than levelzero:0's");
 	fake->no_immediate = true;
-	CHECK_ERR(dev->backend->stream(dev, app.stream, false), -EINVAL);
+	CHECK_ERR(dev->backend->stream(dev, ON(app.stream), false), -EINVAL);
 	CHECK_SAYS("is not an immediate one");
 	fake->no_immediate = false;
 	/* A driver that does not report it is trusted. */
 	break_call("zeCommandListIsImmediate",
 		   ZE_RESULT_ERROR_UNSUPPORTED_FEATURE, 0);
-	CHECK_EQ(dev->backend->stream(dev, app.stream, false), 0);
+	CHECK_EQ(dev->backend->stream(dev, ON(app.stream), false), 0);
 	heal();
 	app_end(&others);
 	app_end(&app);

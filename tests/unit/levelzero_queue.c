@@ -24,7 +24,9 @@ static const struct queue_loss losses[] = {
 	.exports_all = true, .no_pcie = "does not choose",		\
 	.alloc = alloc_usm, .free = free_usm, .walks = 20,		\
 	.memory = FAKE_DEVICE_MEMORY,					\
-	.calls = { [EVENT_WAIT] = "zeEventHostSynchronize",		\
+	.calls = { [ASK] = "zeCommandListIsImmediate",			\
+		   [EVENT_WAIT] = "zeEventHostSynchronize",		\
+		   [SECOND] = "zeEventPoolCreate, zeEventCreate, zeEventHostReset", \
 		   [ALLOC] = "zeMemAllocDevice",			\
 		   [STREAM_CREATE] = "zeCommandListCreateImmediate",	\
 		   [CLEAR] = "zeCommandListAppendMemoryFill",		\

@@ -191,7 +191,7 @@ static void *use(void *arg)
 		u->ret = acquire(u->f, DLBUF_READ, NULL, i ? -1 : u->in);
 		if (!u->ret)
 			u->ret = u->f->dev->backend->release(u->f->imp,
-					DLBUF_READ, NULL, &fence, NULL);
+					DLBUF_READ, ON(NULL), &fence, NULL);
 		if (!u->ret && fence >= 0)
 			close(fence);
 	}

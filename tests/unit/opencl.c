@@ -262,8 +262,8 @@ TEST(streams)
 
 	theirs_begin(&t);
 	dev = open_ok();
-	CHECK_OK(opencl_backend.stream(dev, NULL, false));
-	CHECK_ERR(opencl_backend.stream(dev, t.queue, false), -EINVAL);
+	CHECK_OK(opencl_backend.stream(dev, ON(NULL), false));
+	CHECK_ERR(opencl_backend.stream(dev, ON(t.queue), false), -EINVAL);
 	CHECK(strstr(dlbuf_last_error(), "another context or device"));
 	import_ok(&f, dev, DLBUF_PATH_DIRECT);
 	CHECK_ERR(acquire(&f, DLBUF_RW, t.queue, -1), -EINVAL);

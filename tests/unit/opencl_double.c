@@ -82,10 +82,8 @@ TEST(machines)
 		CHECK_MSG(strstr(extensions, machines[i].has) &&
 			  !strstr(extensions, machines[i].lacks), "%s: %s",
 			  machines[i].words, extensions);
-		GET(Device, device, CL_DEVICE_EXTERNAL_MEMORY_IMPORT_HANDLE_TYPES_KHR,
-		    handle);
-		CHECK_EQ(handle == CL_EXTERNAL_MEMORY_HANDLE_DMA_BUF_KHR,
-			 machines[i].dma_bufs);
+		GET(Device, device, CL_DEVICE_EXTERNAL_MEMORY_IMPORT_HANDLE_TYPES_KHR, handle);
+		CHECK_EQ(handle == CL_EXTERNAL_MEMORY_HANDLE_DMA_BUF_KHR, machines[i].dma_bufs);
 		CHECK_EQ(!!cl.CreateSemaphoreWithPropertiesKHR, machines[i].fences);
 		CHECK_EQ(!!cl.EnqueueAcquireExternalMemObjectsKHR, machines[i].acquires);
 		end();
@@ -94,10 +92,8 @@ TEST(machines)
 
 RULES(old_functions, "old")
 {
-	WRONG_MAKE(INVALID_OPERATION, CreateBufferWithProperties, context, NULL, 0, 16,
-		   NULL);
-	WRONG_MAKE(INVALID_OPERATION, CreateCommandQueueWithProperties, context, device,
-		   NULL);
+	WRONG_MAKE(INVALID_OPERATION, CreateBufferWithProperties, context, NULL, 0, 16, NULL);
+	WRONG_MAKE(INVALID_OPERATION, CreateCommandQueueWithProperties, context, device, NULL);
 }
 
 /* ---------------------------------------------------------------- order */
@@ -136,8 +132,7 @@ RULES(out_of_order, "")
 	cl_mem m;
 
 	OK(cl.ReleaseCommandQueue(q));
-	q = MAKE(CreateCommandQueue, context, device,
-		 CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+	q = MAKE(CreateCommandQueue, context, device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
 	m = buffer_of(0, BYTES, NULL);
 	fill(m, 1);
 	fill(m, 2);
@@ -288,8 +283,7 @@ RULES(khr_imports, "khr,memfds")
 	forgive(2);
 	plain = buffer_of(0, BYTES, NULL);
 	WRONG(INVALID_MEM_OBJECT,
-	      cl.EnqueueAcquireExternalMemObjectsKHR(q, 1, &plain, 0, NULL,
-						     NULL));
+	      cl.EnqueueAcquireExternalMemObjectsKHR(q, 1, &plain, 0, NULL, NULL));
 	OK(cl.ReleaseMemObject(plain));
 	/* The fd is the driver's. */
 	OK(cl.ReleaseMemObject(m));
@@ -435,8 +429,7 @@ RULES(imported_semaphores, "khr,memfds")
 	cl_event e;
 	int fd, ours;
 
-	s = semaphore_of(CL_SEMAPHORE_HANDLE_SYNC_FD_KHR, 9999,
-			 CL_INVALID_VALUE);
+	s = semaphore_of(CL_SEMAPHORE_HANDLE_SYNC_FD_KHR, 9999, CL_INVALID_VALUE);
 	CHECK(!s);
 	forgive(1);
 	fd = pending_fence();

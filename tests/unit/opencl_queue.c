@@ -23,10 +23,10 @@ static const struct queue_loss losses[] = {
 
 #define MACHINE(called, order, waits_by, tells, paths)			\
 	.name = called, .device = "opencl", .properties = order, .losses = losses, \
-	.walks = 20,							\
+	.walks = 20, .no_memory = CL_OUT_OF_HOST_MEMORY,		\
 	.by_memfd = true, .no_order = NULL, .read_only = paths,		\
 	.calls = { [WAIT_FENCE] = waits_by, [EVENT_WAIT] = "clWaitForEvents",	\
-		   [TELL] = tells }
+		   [SECOND] = "clEnqueueMarkerWithWaitList", [TELL] = tells }
 
 #define NO_BRIDGE [DLBUF_PATH_BRIDGE] = "OpenCL has no bridge"
 #define NO_IMPORT [DLBUF_PATH_DIRECT] = "does not import"

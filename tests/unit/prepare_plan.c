@@ -227,6 +227,8 @@ TEST(crops_that_are_refused)
 		{ "crop 0: ", { { NAN, 0, 8, 8 } }, 0, OPTS() },
 		{ "crop 0: ", { { 0, -1, 8, 8 } }, 0, OPTS() },
 		{ "crop 2: image 4 of a tensor of 4", { ALL }, 2, OPTS() },
+		/* A crop without an image is not read: the array may end before it. */
+		{ "crop 2: image 4 of a tensor of 4", { ALL, ALL, { NAN, 0, 8, 8 } }, 2, OPTS() },
 		{ "crop 0: image -1", { ALL }, -1, OPTS() },
 		/* The shape of the result is the crop's. */
 		{ "crop 1: the tensor's images are 3 x 8 x 8", { { 0, 0, 8, 8 }, { 0, 0, 8, 4 } }, 0,

@@ -240,7 +240,7 @@ TEST(a_driver_with_fences)
 	CHECK_EQ(f.dev->release_sync, DLBUF_SYNC_FENCE);
 	CHECK_OK(acquire(&f, DLBUF_RW, NULL, f.memfd));
 	CHECK_EQ(waited, f.memfd);
-	CHECK_OK(trial_backend.release(f.imp, DLBUF_RW, NULL, &fence, &end_of));
+	CHECK_OK(trial_backend.release(f.imp, DLBUF_RW, ON(NULL), &fence, &end_of));
 	CHECK_EQ(fence, given);
 	CHECK(end_of >= 3);
 	until_over(end_of);

@@ -46,6 +46,46 @@ QUEUE_CASE(a_stream_waits, EACH | BRIDGE, WAITS)
 	look_no_more();
 }
 
+/* A question may be several calls of the driver. Deletion asks, too. */
+QUEUE_CASE(a_stream_is_asked_once, EACH | BRIDGE, ASK)
+{
+	int64_t shape[] = { IMPORT_BYTES };
+	DLTensor layout = LAYOUT8(1, shape);
+	DLManagedTensorVersioned *t[2];
+	unsigned int once;
+
+	for (int i = 0; i < 2; i++) {
+		struct tensor *tensor;
+
+		f.imp->refs++;
+		REQUIRE_OK(tensor_create(f.imp, &layout, 0, IMPORT_BYTES, NULL, NULL, &tensor));
+		t[i] = &tensor->versioned;
+	}
+	watch(on->calls[ASK]);
+	CHECK_OK(f.dev->backend->stream(f.dev, ON(app.stream), false));
+	once = seen;
+	CHECK(once);
+	watch(on->calls[ASK]);
+	CHECK_OK(dlbuf_acquire(t[0], DLBUF_RW, app.stream, NULL));
+	CHECK_EQ(seen, once);
+	watch(on->calls[ASK]);
+	CHECK_OK(dlbuf_release(t[0], app.stream, NULL));
+	CHECK_EQ(seen, once);
+	watch(on->calls[ASK]);
+	CHECK_OK(dlbuf_acquire_all(t, 2, DLBUF_RW, app.stream, NULL));
+	CHECK_EQ(seen, once);
+	watch(on->calls[ASK]);
+	CHECK_OK(dlbuf_release_all(t, 2, app.stream, NULL));
+	CHECK_EQ(seen, once);
+	CHECK_OK(dlbuf_acquire(t[0], DLBUF_RW, app.stream, NULL));
+	watch(on->calls[ASK]);
+	for (int i = 0; i < 2; i++)
+		t[i]->deleter(t[i]);
+	CHECK_EQ(seen, once);
+	look_no_more();
+	drain(&app);
+}
+
 /* Nothing to say to the driver: the usual case costs no call. */
 QUEUE_CASE(no_fence_no_call, SHARED, NO_ORDER)
 {
@@ -443,7 +483,7 @@ QUEUE_CASE(release_nobody_asks, SHARED, CALL_HOST)
 {
 	watch(on->calls[CALL_HOST]);
 	for (int i = 0; i < 3; i++)
-		CHECK_OK(f.dev->backend->release(f.imp, DLBUF_READ, NULL,
+		CHECK_OK(f.dev->backend->release(f.imp, DLBUF_READ, ON(NULL),
 						 NULL, NULL));
 	CHECK_EQ(seen, 0);
 	look_no_more();
@@ -551,7 +591,7 @@ QUEUE_CASE(wait, EACH, NOTHING)
 		gate_close(&app);
 		gpu_sets(&app, &f, 0, 8, 0x20 + i);
 		CHECK_OK(f.dev->backend->release(f.imp, cases[i].released,
-						 app.stream, NULL, NULL));
+						 ON(app.stream), NULL, NULL));
 		if (cases[i].waits)
 			CHECK_ERR(wait_until(cases[i].access, 1), -ETIME);
 		watch(on->calls[EVENT_WAIT]);
@@ -644,7 +684,7 @@ static void check_under_way(enum dlbuf_path path)
 		CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
 	gate_close(&app);
 	for (int i = 0; i < 2; i++)
-		CHECK_OK(f.dev->backend->release(imp, DLBUF_READ, app.stream,
+		CHECK_OK(f.dev->backend->release(imp, DLBUF_READ, ON(app.stream),
 						 NULL, NULL));
 	CHECK_OK(f.dev->backend->pending(imp, DLBUF_READ, &reader));
 	CHECK_EQ(reader, -1);
@@ -670,7 +710,7 @@ static void check_under_way(enum dlbuf_path path)
 	/* Work that comes later is not in it. */
 	gate_close(&other);
 	CHECK_OK(acquire(&f, DLBUF_RW, other.stream, -1));
-	CHECK_OK(f.dev->backend->release(imp, DLBUF_RW, other.stream, NULL, NULL));
+	CHECK_OK(f.dev->backend->release(imp, DLBUF_RW, ON(other.stream), NULL, NULL));
 	CHECK_OK(f.dev->backend->pending(imp, DLBUF_READ, &reader));
 	gate_open(&app);
 	until_over(writer);

@@ -187,7 +187,7 @@ static void add_case(const char *name, void (*fn)(void), uint32_t paths,
 
 static int release_to(int *fence)
 {
-	return f.dev->backend->release(f.imp, DLBUF_RW, app.stream, fence,
+	return f.dev->backend->release(f.imp, DLBUF_RW, ON(app.stream), fence,
 				       NULL);
 }
 

@@ -165,7 +165,7 @@ QUEUE_CASE(copies_need_an_order, COPY, NO_ORDER)
 	fill(f.bytes, 2);
 	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
 	gpu_reads(&app, &f);
-	CHECK_ERR(f.dev->backend->release(f.imp, DLBUF_RW, on->no_order,
+	CHECK_ERR(f.dev->backend->release(f.imp, DLBUF_RW, ON(on->no_order),
 					  &out, NULL), -EINVAL);
 	CHECK_EQ(out, -1);
 	drain(&app);

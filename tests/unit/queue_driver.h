@@ -16,6 +16,7 @@
 /* The requirement of a case: a function of the driver's table, or a property. */
 enum queue_call {
 	NOTHING,
+	ASK,
 	ENTER,
 	STREAM_WAIT,
 	WAIT_FENCE,
@@ -24,6 +25,7 @@ enum queue_call {
 	COPY_OUT,
 	RECORD,
 	EVENT_CREATE,
+	SECOND,		/* one of these is made after a failed call, to see if the device is lost */
 	EVENT_QUERY,
 	EVENT_WAIT,
 	FINISH,

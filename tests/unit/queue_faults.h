@@ -34,7 +34,7 @@ static int walk(void)
 	ret = acquire(&f, DLBUF_RW, NULL, in);
 	pthread_join(thread, NULL);
 	if (!ret) {
-		ret = f.dev->backend->release(f.imp, DLBUF_RW, NULL, &out,
+		ret = f.dev->backend->release(f.imp, DLBUF_RW, ON(NULL), &out,
 					      NULL);
 		CHECK(!ret || out == -1);
 	}

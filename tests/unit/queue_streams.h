@@ -277,7 +277,7 @@ QUEUE_CASE(cameras_do_not_hold_up_frees, SHARED, WAITS)
 	close(third.fence);
 	for (int i = 0; i < 3; i++)
 		CHECK_OK(f.dev->backend->release(f.imp, DLBUF_READ,
-			 i == 1 ? other.stream : app.stream, NULL, NULL));
+			 ON(i == 1 ? other.stream : app.stream), NULL, NULL));
 	drain(&other);
 	drain(&app);
 	app_end(&other);
@@ -310,9 +310,9 @@ static void check_lost(enum dlbuf_path path, int result, int error, const char *
 	close(in);
 	ktap_forget();
 	/* It ends the access, and refuses no stream. */
-	CHECK_EQ(f.dev->backend->stream(f.dev, app.stream, true), 0);
+	CHECK_EQ(f.dev->backend->stream(f.dev, ON(app.stream), true), 0);
 	out[0] = 7;
-	ret = f.dev->backend->release(f.imp, DLBUF_READ, app.stream, &out[0],
+	ret = f.dev->backend->release(f.imp, DLBUF_READ, ON(app.stream), &out[0],
 				      NULL);
 	CHECK(ret < 0);
 	CHECK_EQ(out[0], -1);
@@ -340,21 +340,39 @@ QUEUE_CASE(lost, ITSELF, LOSES)
 				   on->losses[i].ret, on->losses[i].says);
 }
 
+static void fail_second(const char *name)
+{
+	if (strstr(on->calls[SECOND], name))
+		break_call(name, on->no_memory, 0);
+}
+
 /* The program sleeps in poll() on the eventfd, and makes no call that could see the loss. */
-static void lose_in_silence(int result)
+static void lose_in_silence(int result, void (*look)(const char *call))
 {
 	int out;
 
 	gate_close(&app);
 	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
 	out = release(&f, DLBUF_RW, app.stream);
+	if (look)
+		__atomic_store_n(&fake->look, look, __ATOMIC_RELEASE);
 	lose(result);
 	until_over(out);
+	CHECK_OK(wait_until(DLBUF_READ, UINT64_MAX));
+	watch(NULL);
+	heal();
+	CHECK_ERR(pending_report(-1, &f.imp->id), -EIO);
 }
 
 QUEUE_CASE(lost_in_silence, SHARED, LOSES)
 {
-	lose_in_silence(on->losses[0].result);
+	lose_in_silence(on->losses[0].result, NULL);
+}
+
+/* The result's name is enough, whatever the second call returns. */
+QUEUE_CASE(lost_by_its_name, SHARED, SECOND)
+{
+	lose_in_silence(on->losses[0].result, fail_second);
 }
 
 /* A result may be known by its name, and the last one is because it stays. */
@@ -364,7 +382,7 @@ QUEUE_CASE(lost_by_a_result_that_stays, SHARED, LOSES)
 
 	while (last[1].ret)
 		last++;
-	lose_in_silence(last->result);
+	lose_in_silence(last->result, NULL);
 }
 
 static _Atomic(int) lease_ended;	/* 1, and the error */
@@ -390,7 +408,7 @@ QUEUE_CASE(lost_behind_a_fence, SHARED, LOSES)
 	gate_close(&app);
 	lease_follow(lease, in);
 	fence_join_at(&t.before, dup(in));
-	CHECK_OK(tensor_release(&t, DLBUF_RW, app.stream, NULL));
+	CHECK_OK(tensor_release(&t, DLBUF_RW, ON(app.stream), NULL));
 	close(t.before);
 	lease_unref(lease);
 	CHECK_EQ(lease_ended, 0);
@@ -492,7 +510,7 @@ static void use_once(struct app *own, int i)
 	else
 		gpu_sets(own, &f, 0, IMPORT_BYTES, i);
 	signal_now(in);
-	CHECK_OK(f.dev->backend->release(f.imp, access, own->stream,
+	CHECK_OK(f.dev->backend->release(f.imp, access, ON(own->stream),
 					 asks ? &out : NULL, NULL));
 	if (!asks)
 		CHECK_OK(wait_until(access | DLBUF_WRITE, 0));

@@ -88,19 +88,19 @@ static struct {
 	int out, end;		/* release's results, taken; -1 */
 } device = { .fence = -1, .out = -1, .end = -1 };
 
-static int fake_acquire(struct import *imp, uint32_t access, void *stream,
+static int fake_acquire(struct import *imp, uint32_t access, const struct access_stream *stream,
 			int fence)
 {
 	device.acquires++;
 	device.access = access;
-	device.stream = stream;
+	device.stream = stream->handle;
 	device.fence = fence;
 	if (fence != -1)
 		CHECK_EQ(fence_signalled(fence), 0);
 	return device.acquire_ret ? fail(device.acquire_ret, "no acquire") : 0;
 }
 
-static int fake_release(struct import *imp, uint32_t access, void *stream,
+static int fake_release(struct import *imp, uint32_t access, const struct access_stream *stream,
 			int *fence, int *end)
 {
 	device.releases++;
@@ -109,14 +109,14 @@ static int fake_release(struct import *imp, uint32_t access, void *stream,
 		device.end = -1;
 	}
 	device.access = access;
-	device.stream = stream;
+	device.stream = stream->handle;
 	*fence = device.out;
 	device.out = -1;
 	return device.release_ret ? fail(device.release_ret, "no release") : 0;
 }
 
 /* A driver's calls may be cancellation points. */
-static int fake_stream(struct dlbuf_device *dev, void *stream, bool ends)
+static int fake_stream(struct dlbuf_device *dev, struct access_stream *stream, bool ends)
 {
 	pthread_testcancel();
 	return 0;

@@ -104,7 +104,7 @@ static int note_merge(int a, int b, int *out)
 	return 0;
 }
 
-static int fake_acquire(struct import *imp, uint32_t access, void *stream,
+static int fake_acquire(struct import *imp, uint32_t access, const struct access_stream *stream,
 			int fence)
 {
 	device.acquires++;
@@ -113,13 +113,13 @@ static int fake_acquire(struct import *imp, uint32_t access, void *stream,
 	       fail(-EIO, "no acquire") : 0;
 }
 
-static int fake_release(struct import *imp, uint32_t access, void *stream,
+static int fake_release(struct import *imp, uint32_t access, const struct access_stream *stream,
 			int *fence, int *end)
 {
 	int *out = &device.out[imp - f.imp];
 
 	device.releases++;
-	device.stream = stream;
+	device.stream = stream->handle;
 	if (fence) {
 		*fence = *out;
 		*out = -1;
@@ -128,12 +128,12 @@ static int fake_release(struct import *imp, uint32_t access, void *stream,
 	       fail(-EIO, "no release %u", device.releases) : 0;
 }
 
-static int fake_stream(struct dlbuf_device *dev, void *stream, bool ends)
+static int fake_stream(struct dlbuf_device *dev, struct access_stream *stream, bool ends)
 {
 	return 0;
 }
 
-static int fake_acquire_all(const struct bracket *b, uint32_t n, void *stream,
+static int fake_acquire_all(const struct bracket *b, uint32_t n, const struct access_stream *stream,
 			    int fence)
 {
 	unsigned int before = device.acquires;
@@ -146,7 +146,7 @@ static int fake_acquire_all(const struct bracket *b, uint32_t n, void *stream,
 	return 0;
 }
 
-static int fake_release_all(const struct bracket *b, uint32_t n, void *stream,
+static int fake_release_all(const struct bracket *b, uint32_t n, const struct access_stream *stream,
 			    int *fence)
 {
 	int ret = 0;

@@ -552,8 +552,8 @@ static void *access_often(void *of)
 	int fence;
 
 	for (int i = 0; i < 200; i++) {
-		CHECK_OK(vulkan_backend.acquire(of, DLBUF_RW, NULL, -1));
-		CHECK_OK(vulkan_backend.release(of, DLBUF_RW, NULL, &fence, NULL));
+		CHECK_OK(vulkan_backend.acquire(of, DLBUF_RW, ON(NULL), -1));
+		CHECK_OK(vulkan_backend.release(of, DLBUF_RW, ON(NULL), &fence, NULL));
 	}
 	return of;
 }

@@ -55,8 +55,7 @@ static uint64_t *timeline(struct bridge_link *link)
 	if (link->fd != -1) {
 		CHECK(link->fd >= 3);
 		CHECK(!link->user);
-		link->user = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
-				  MAP_SHARED, link->fd, 0);
+		link->user = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, link->fd, 0);
 		REQUIRE(link->user != MAP_FAILED);
 		close(link->fd);
 		link->fd = -1;
@@ -128,8 +127,7 @@ static struct pair {
 
 static uint8_t *map(int fd, uint64_t bytes)
 {
-	uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-			  0);
+	uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	REQUIRE(p != MAP_FAILED);
 	return p;
@@ -310,8 +308,7 @@ TEST(vulkan_1_1)
 
 	begin_able();
 	fake->physical[0].version = VK_API_VERSION_1_1;
-	fake->physical[0].extensions[2] =
-		VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME;
+	fake->physical[0].extensions[2] = VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME;
 	bridge_ok();
 	REQUIRE_OK(pair_create());
 	fill(pair.ours, 1);

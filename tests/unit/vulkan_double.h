@@ -139,7 +139,7 @@ static inline void import_more(struct fixture of[], struct bracket list[], uint3
 
 static inline int acquire_after(uint32_t access, int fence)
 {
-	return vulkan_backend.acquire(&f.vi.base, access, NULL, fence);
+	return vulkan_backend.acquire(&f.vi.base, access, ON(NULL), fence);
 }
 
 static inline int acquire(uint32_t access)
@@ -151,7 +151,7 @@ static inline int release(uint32_t access)
 {
 	int fence = 7, ret;
 
-	ret = vulkan_backend.release(&f.vi.base, access, NULL, &fence, NULL);
+	ret = vulkan_backend.release(&f.vi.base, access, ON(NULL), &fence, NULL);
 	CHECK_EQ(fence, -1);
 	return ret;
 }

@@ -64,9 +64,9 @@ TEST(streams)
 
 	begin();
 	REQUIRE_OK(import_into(&f, open_ok()));
-	CHECK_OK(vulkan_backend.acquire(&f.vi.base, DLBUF_READ, other, -1));
+	CHECK_OK(vulkan_backend.acquire(&f.vi.base, DLBUF_READ, ON(other), -1));
 	CHECK(fake->queue == other);
-	CHECK_OK(vulkan_backend.release(&f.vi.base, DLBUF_READ, other, &fence, NULL));
+	CHECK_OK(vulkan_backend.release(&f.vi.base, DLBUF_READ, ON(other), &fence, NULL));
 	CHECK_EQ(fence, -1);
 	CHECK(fake->queue == other);
 	CHECK_OK(acquire(DLBUF_READ));
@@ -96,7 +96,7 @@ static int release_fence(uint32_t access)
 {
 	int fence = -1;
 
-	CHECK_OK(vulkan_backend.release(&f.vi.base, access, NULL, &fence, NULL));
+	CHECK_OK(vulkan_backend.release(&f.vi.base, access, ON(NULL), &fence, NULL));
 	CHECK(fence >= 3 && fcntl(fence, F_GETFD) == FD_CLOEXEC);
 	return fence;
 }
@@ -155,11 +155,11 @@ TEST(several_at_once)
 		list[n - 1].access = DLBUF_READ;
 		fake->submits = fake->imports = fake->exports = 0;
 		in = pending_fence();
-		CHECK_OK(vulkan_backend.acquire_all(list, n, NULL, in));
+		CHECK_OK(vulkan_backend.acquire_all(list, n, ON(NULL), in));
 		CHECK_EQ(fake->barriers, n);
 		CHECK_EQ(fake->submits, 1);
 		CHECK_EQ(fake->imports, 1);
-		CHECK_OK(vulkan_backend.release_all(list, n, NULL, &out));
+		CHECK_OK(vulkan_backend.release_all(list, n, ON(NULL), &out));
 		CHECK_EQ(fake->barriers, n);
 		CHECK_EQ(fake->submits, 2);
 		CHECK_EQ(fake->exports, 1);
@@ -179,7 +179,7 @@ TEST(several_at_once)
 	job->waiters++;
 	fake->busy = true;
 	for (int i = 0; i < 2; i++)
-		CHECK_OK(vulkan_backend.acquire_all(list, 2, NULL, -1));
+		CHECK_OK(vulkan_backend.acquire_all(list, 2, ON(NULL), -1));
 	CHECK_EQ(fake->made[FAKE_FENCE], 5);
 	job->waiters--;
 	for (uint32_t i = 0; i < MAX_BRACKETS; i++)
@@ -350,14 +350,14 @@ TEST(every_failure_of_an_access)
 		fail_call(cases[i].call, VK_ERROR_DEVICE_LOST);
 		fake->spared = cases[i].spared;
 		ktap_forget();
-		ret = vulkan_backend.acquire_all(list, n, NULL,
+		ret = vulkan_backend.acquire_all(list, n, ON(NULL),
 						 cases[i].fences ? in : -1);
 		signal_fence(in);
 		close(in);
 		CHECK_EQ(ret, acquired ? 0 : -EIO);
 		CHECK_EQ(fake->submits, acquired ? 1 : 0);
 		if (!ret) {
-			ret = vulkan_backend.release_all(list, n, NULL, &out);
+			ret = vulkan_backend.release_all(list, n, ON(NULL), &out);
 			CHECK_EQ(ret, cases[i].ret);
 			CHECK_EQ(out, -1);
 			CHECK_EQ(fake->drains, cases[i].ret ? 1 : 0);
@@ -456,8 +456,8 @@ TEST(unimport_waits_for_what_several_share)
 		begin_import(true, true);
 		import_more(of, list + 1, 3);
 		list[0] = (struct bracket){ &f.vi.base, DLBUF_RW };
-		CHECK_OK(vulkan_backend.acquire_all(list, 3, NULL, in));
-		CHECK_OK(vulkan_backend.release_all(list, 3, NULL, &out));
+		CHECK_OK(vulkan_backend.acquire_all(list, 3, ON(NULL), in));
+		CHECK_OK(vulkan_backend.release_all(list, 3, ON(NULL), &out));
 		close(out);
 		/* No wait for shared work. */
 		import_finish(&of[2], 0);
@@ -468,10 +468,10 @@ TEST(unimport_waits_for_what_several_share)
 		begin_to_wait(unimport, NULL);
 		REQUIRE(!pthread_create(&thread, NULL, unimport_too, list[1].imp));
 		for (int k = 0; k < 2 && !failing[i]; k++)
-			CHECK_OK(vulkan_backend.acquire_all(list + 2, 2, NULL, -1));
+			CHECK_OK(vulkan_backend.acquire_all(list + 2, 2, ON(NULL), -1));
 		signal_fence(in);
 		for (int k = 0; k < 2; k++)
-			CHECK_OK(vulkan_backend.acquire_all(list + 2, 2, NULL, -1));
+			CHECK_OK(vulkan_backend.acquire_all(list + 2, 2, ON(NULL), -1));
 		pthread_join(thread, NULL);
 		end_of_wait();
 		fake->failing = NULL;
@@ -557,11 +557,11 @@ TEST(imports_go_after_their_submits)
 		fake->look = signal_at_a_wait;
 		awaited = pending_fence();
 		if (together) {
-			CHECK_OK(vulkan_backend.acquire_all(list, 2, NULL, awaited));
-			CHECK_OK(vulkan_backend.release_all(list, 2, NULL, &out));
+			CHECK_OK(vulkan_backend.acquire_all(list, 2, ON(NULL), awaited));
+			CHECK_OK(vulkan_backend.release_all(list, 2, ON(NULL), &out));
 		} else {
-			CHECK_OK(vulkan_backend.acquire(imp[0], DLBUF_RW, NULL, awaited));
-			CHECK_OK(vulkan_backend.release(imp[0], DLBUF_RW, NULL, &out, NULL));
+			CHECK_OK(vulkan_backend.acquire(imp[0], DLBUF_RW, ON(NULL), awaited));
+			CHECK_OK(vulkan_backend.release(imp[0], DLBUF_RW, ON(NULL), &out, NULL));
 		}
 		close(out);
 		import_destroy(imp[0]);
@@ -681,12 +681,11 @@ static int walk(void)
 		import_finish(&f, ret);
 	} else {
 		twice[0] = twice[1] = (struct bracket){ &f.vi.base, DLBUF_RW };
-		ret = vulkan_backend.acquire_all(twice, together, NULL, in);
+		ret = vulkan_backend.acquire_all(twice, together, ON(NULL), in);
 		if (in != -1)
 			signal_fence(in);
 		if (!ret) {
-			ret = vulkan_backend.release_all(twice, together, NULL,
-							 &out);
+			ret = vulkan_backend.release_all(twice, together, ON(NULL), &out);
 			CHECK(!ret || (out == -1 && !fake->pending));
 		}
 		import_finish(&f, 0);

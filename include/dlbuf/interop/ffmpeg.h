@@ -350,7 +350,7 @@ static inline void dlbuf_ffmpeg_release_(void *av)
 }
 
 /*
- * Makes a reference to av the lease of *frame. The decoder does not reuse the
+ * Sets the lease of *frame to a new reference to av. The decoder does not reuse the
  * buffer before the last tensor is deleted and the last access is complete.
  *
  * av is borrowed: you may unref or free it afterwards. The lease drops the new
@@ -392,7 +392,7 @@ static inline int dlbuf_ffmpeg_fail_(int err, const char *call, const char *what
 }
 
 /*
- * Describes each hardware frame that FFmpeg can map to dma-bufs: those of VA-API
+ * Describes a hardware frame, if FFmpeg can map it to dma-bufs: those of VA-API
  * and Vulkan are mapped, those of AV_PIX_FMT_DRM_PRIME are used directly. The
  * lease holds the mapping and a reference to av.
  *

@@ -91,7 +91,7 @@ static int start_failed(void)
 	       fail(-EIO, "cpu: DMA_BUF_IOCTL_SYNC START: %m");
 }
 
-static int cpu_acquire(struct import *imp, uint32_t access, void *stream,
+static int cpu_acquire(struct import *imp, uint32_t access, const struct access_stream *stream,
 		       int fence)
 {
 	(void)stream, (void)fence;
@@ -105,7 +105,7 @@ static int end_again(const struct import *imp, uint64_t flags)
 	       fail(-EIO, "cpu: DMA_BUF_IOCTL_SYNC END: %m");
 }
 
-static int cpu_release(struct import *imp, uint32_t access, void *stream,
+static int cpu_release(struct import *imp, uint32_t access, const struct access_stream *stream,
 		       int *fence, int *end)
 {
 	(void)stream, (void)end;

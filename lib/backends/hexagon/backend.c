@@ -26,7 +26,7 @@ static const struct {
 	"FastRPC has no fences: release when the remote call returns, or in its " \
 	"callback"
 
-static void describe(int domain, bool wrapped, struct dlbuf_device_info *info)
+static void describe_domain(int domain, bool wrapped, struct dlbuf_device_info *info)
 {
 	const char *name = "DSP";
 
@@ -44,7 +44,7 @@ static void describe(int domain, bool wrapped, struct dlbuf_device_info *info)
 static void hexagon_describe(struct dlbuf_device *base,
 			     struct dlbuf_device_info *info)
 {
-	describe(base->dl.device_id, hexagon_device_of(base)->node >= 0, info);
+	describe_domain(base->dl.device_id, hexagon_device_of(base)->node >= 0, info);
 }
 
 struct hexagon_device *hexagon_device_new(const char *of, int domain)
@@ -153,7 +153,7 @@ static int hexagon_each(const struct backend *backend, dlbuf_device_fn fn,
 		any = true;
 		snprintf(info.name, sizeof(info.name), "hexagon:%.7s",
 			 domains[i].name);
-		describe(domains[i].number, false, &info);
+		describe_domain(domains[i].number, false, &info);
 		ret = fn(&info, data);
 		if (ret)
 			return ret;
@@ -165,7 +165,7 @@ static int hexagon_each(const struct backend *backend, dlbuf_device_fn fn,
  * The core has waited for the fences. START drops stale bytes of other writers from
  * the CPU's caches, and END writes the CPU's bytes back for the DSP.
  */
-static int hexagon_acquire(struct import *imp, uint32_t access, void *stream,
+static int hexagon_acquire(struct import *imp, uint32_t access, const struct access_stream *stream,
 			   int fence)
 {
 	(void)stream, (void)fence;
@@ -177,7 +177,7 @@ static int hexagon_acquire(struct import *imp, uint32_t access, void *stream,
  * wrote. If another writer is active already, the CPU's own START has to do this: here
  * START would wait for that writer's fence.
  */
-static int hexagon_release(struct import *imp, uint32_t access, void *stream,
+static int hexagon_release(struct import *imp, uint32_t access, const struct access_stream *stream,
 			   int *fence, int *end)
 {
 	int idle;

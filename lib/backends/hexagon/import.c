@@ -148,7 +148,7 @@ int hexagon_import(struct import *imp)
  * If the DSP still has a map of the buffer, the fd and the mapping stay, because
  * FastRPC would mistake another file with the same number for the buffer.
  */
-static void keep(struct hexagon_import *hi)
+static void keep_open(struct hexagon_import *hi)
 {
 	log_at(DLBUF_LOG_WARN, "%s; fd %d stays open", dlbuf_last_error(), hi->fd);
 	forget_failure();
@@ -164,7 +164,7 @@ bool hexagon_unimport(struct import *imp, bool wait)
 	if (hi->registered)
 		register_fd(hi, -1);
 	if (unmap(hi)) {
-		keep(hi);
+		keep_open(hi);
 	} else {
 		munmap(imp->data, hi->size);
 		if (hi->fd != imp->fd)

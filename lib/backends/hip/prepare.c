@@ -55,7 +55,7 @@ static int find_option(struct hip_device *dev, char option[280])
 }
 
 /* The compiler's own words; most of them are about a line of the source. */
-static int refused(const struct hiprtc_api *rtc, hiprtc_program program)
+static int build_failed(const struct hiprtc_api *rtc, hiprtc_program program)
 {
 	size_t bytes = 0;
 	char *log = NULL;
@@ -82,7 +82,7 @@ static int compile(const struct hiprtc_api *rtc, const char *option, char **code
 	if (ret)
 		return ret;
 	if (HIPRTC_RESULT(rtc, CompileProgram, program, 1, &option))
-		ret = refused(rtc, program);
+		ret = build_failed(rtc, program);
 	if (!ret)
 		ret = HIPRTC_CALL(rtc, GetCodeSize, program, &bytes);
 	*code = ret ? NULL : sys_calloc(1, bytes);

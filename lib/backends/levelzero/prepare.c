@@ -91,7 +91,8 @@ int levelzero_kernel_launch(struct queue_device *dev, void *kernel, void *stream
 	int ret = 0;
 
 	for (uint32_t i = 0; i < ARRAY_SIZE(buffers) && !ret; i++)
-		ret = LZ_DO(dev, KernelSetArgumentValue, kernel, i, sizeof(buffers[i]), &buffers[i]);
+		ret = LZ_DO(dev, KernelSetArgumentValue, kernel, i, sizeof(buffers[i]),
+			    &buffers[i]);
 	if (!ret)
 		ret = LZ_DO(dev, KernelSetArgumentValue, kernel, ARRAY_SIZE(buffers),
 			    sizeof(l->run), &l->run);

@@ -89,7 +89,7 @@ static bool has_type(struct opencl_device *dev, cl_device_info list, cl_uint typ
 
 /* ---------------------------------------------------------------- probe */
 
-static void find_imports(struct opencl_device *dev, const char *extensions)
+static void find_import_types(struct opencl_device *dev, const char *extensions)
 {
 	bool semaphores = has_extension(extensions,
 					"cl_khr_external_semaphore_sync_fd");
@@ -154,7 +154,7 @@ static int find_extensions(struct opencl_device *dev)
 	ret = OPENCL_CALL(&dev->cl, GetDeviceInfo, dev->device,
 			  CL_DEVICE_EXTENSIONS, bytes, list, NULL);
 	if (!ret) {
-		find_imports(dev, list);
+		find_import_types(dev, list);
 		find_place(dev, list);
 	}
 	free(list);

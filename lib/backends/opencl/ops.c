@@ -94,7 +94,7 @@ static int finish_all(struct queue_device *dev)
 
 /* ---------------------------------------------------------------- events */
 
-static int wait_for(struct queue_device *dev, void *s, cl_event event)
+static int wait_for_event(struct queue_device *dev, void *s, cl_event event)
 {
 	int ret = OPENCL_DO(dev, EnqueueBarrierWithWaitList, s, 1, &event, NULL);
 
@@ -111,7 +111,7 @@ static int user_event_create(struct queue_device *base, void **out)
 
 static int stream_wait(struct queue_device *dev, void *s, void *event)
 {
-	return wait_for(dev, s, event);
+	return wait_for_event(dev, s, event);
 }
 
 static void user_event_set(struct queue_device *dev, void *event)
@@ -274,7 +274,7 @@ static int wait_fence(struct queue_device *dev, void *s, int fence)
 	ret = OPENCL_EXT(dev, EnqueueWaitSemaphoresKHR, s, 1, &semaphore, NULL,
 			 0, NULL, &waited);
 	if (!ret) {
-		ret = wait_for(dev, s, waited);
+		ret = wait_for_event(dev, s, waited);
 		to_opencl(dev)->cl.ReleaseEvent(waited);
 	}
 	to_opencl(dev)->ext.ReleaseSemaphoreKHR(semaphore);

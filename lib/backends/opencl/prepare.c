@@ -12,7 +12,8 @@
 #define TEXT(x) TEXT_OF(x)
 #define TEXT_OF(x) #x
 static const char words[] =
-	"#define KERNEL kernel __attribute__((reqd_work_group_size(" TEXT(SIDE) ", " TEXT(SIDE) ", 1)))\n"
+	"#define KERNEL kernel "
+	"__attribute__((reqd_work_group_size(" TEXT(SIDE) ", " TEXT(SIDE) ", 1)))\n"
 	"#define FUNCTION static\n"
 	"#define GLOBAL global\n"
 	"#define AS_FLOAT as_float\n"

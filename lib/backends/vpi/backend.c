@@ -311,13 +311,14 @@ static int vpi_wait(struct import *imp, uint32_t access, uint64_t deadline_ns)
 }
 
 /* The simulator maps the bytes itself, with its own brackets. */
-static int vpi_acquire(struct import *imp, uint32_t access, void *stream, int fence)
+static int vpi_acquire(struct import *imp, uint32_t access, const struct access_stream *stream,
+		       int fence)
 {
 	(void)imp, (void)access, (void)stream, (void)fence;
 	return 0;
 }
 
-static int vpi_release(struct import *imp, uint32_t access, void *stream,
+static int vpi_release(struct import *imp, uint32_t access, const struct access_stream *stream,
 		       int *fence, int *end)
 {
 	int ret = fence ? vpi_pending(imp, DLBUF_RW, fence) : 0;

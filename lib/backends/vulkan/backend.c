@@ -89,7 +89,7 @@ void vulkan_device_free(struct vulkan_device *dev)
 	free(dev);
 }
 
-static int vulkan_stream(struct dlbuf_device *dev, void *queue, bool ends)
+static int vulkan_stream(struct dlbuf_device *dev, struct access_stream *queue, bool ends)
 {
 	(void)dev, (void)queue, (void)ends;
 	return 0;

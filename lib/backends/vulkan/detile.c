@@ -347,7 +347,7 @@ static int has_modifiers(const struct vulkan_device *dev, const char *why)
 			    VK_EXT_IMAGE_DRM_FORMAT_MODIFIER_EXTENSION_NAME, why);
 }
 
-static int make_plan(struct vulkan_device *dev, const struct detile *d,
+static int plan_copy(struct vulkan_device *dev, const struct detile *d,
 		     struct plan *plan)
 {
 	int ret = has_modifiers(dev, "which reads tiled frames");
@@ -365,7 +365,7 @@ int vulkan_can_detile(struct dlbuf_device *base, const struct detile *d)
 {
 	struct plan plan;
 
-	return make_plan(vulkan_device(base), d, &plan);
+	return plan_copy(vulkan_device(base), d, &plan);
 }
 
 /* Whether frames with that modifier and as many planes in memory are read. */
@@ -379,7 +379,7 @@ static int try_modifier(struct vulkan_device *dev, const struct detile *d,
 	from.modifier = modifier;
 	from.nplanes = nplanes;
 	with.from = &from;
-	return make_plan(dev, &with, &plan);
+	return plan_copy(dev, &with, &plan);
 }
 
 /*
@@ -795,7 +795,7 @@ struct recording {
 	const struct vulkan_copy *copy;
 };
 
-static void record(VkCommandBuffer cmd, uint32_t n, void *data)
+static void record_detile(VkCommandBuffer cmd, uint32_t n, void *data)
 {
 	const struct recording *r = data;
 	VkBuffer buffer = vulkan_import(r->d->imp)->buffer.buffer;
@@ -833,7 +833,7 @@ int vulkan_detile(const struct detile *d, int fence, int *done)
 	struct plan plan;
 	int ret;
 
-	ret = make_plan(dev, d, &plan);
+	ret = plan_copy(dev, d, &plan);
 	if (ret)
 		return ret;
 	copy = sys_calloc(1, sizeof(*copy));
@@ -841,7 +841,7 @@ int vulkan_detile(const struct detile *d, int fence, int *done)
 		return -ENOMEM;
 	ret = make_images(dev, d, &plan, copy);
 	if (!ret)
-		return vulkan_submit_copy(vulkan_import(d->imp), copy, record,
+		return vulkan_submit_copy(vulkan_import(d->imp), copy, record_detile,
 			&(struct recording){ dev, d, &plan, copy }, fence, done);
 	/* The command buffer has no commands yet. */
 	vulkan_copy_free(dev, copy);

@@ -242,7 +242,7 @@ static void job_recycle(struct vulkan_device *dev, struct vulkan_job *job)
 }
 
 /* Under dev->lock. */
-static void reap(struct vulkan_device *dev, struct vulkan_job **list)
+static void reap_jobs(struct vulkan_device *dev, struct vulkan_job **list)
 {
 	struct vulkan_job **p = list, *job;
 
@@ -264,7 +264,7 @@ static void reap(struct vulkan_device *dev, struct vulkan_job **list)
 void vulkan_jobs_reap(struct vulkan_device *dev, struct vulkan_job **list)
 {
 	pthread_mutex_lock(&dev->lock);
-	reap(dev, list);
+	reap_jobs(dev, list);
 	pthread_mutex_unlock(&dev->lock);
 }
 
@@ -274,7 +274,7 @@ int vulkan_job_get(struct vulkan_device *dev, struct vulkan_job **list,
 	struct vulkan_job *job;
 
 	pthread_mutex_lock(&dev->lock);
-	reap(dev, list);
+	reap_jobs(dev, list);
 	job = dev->free_jobs;
 	if (job)
 		dev->free_jobs = job->next;
@@ -330,7 +330,7 @@ int vulkan_job_submit(struct vulkan_device *dev, struct vulkan_job *job,
  * Waits in steps of a second. Mesa's drivers check at each call whether their device is lost,
  * but if a submit fails on a thread of the driver (V3DV), an unlimited wait never returns.
  */
-static VkResult wait_for(struct vulkan_device *dev, VkFence fence)
+static VkResult wait_for_fence(struct vulkan_device *dev, VkFence fence)
 {
 	VkResult result;
 
@@ -343,7 +343,7 @@ static VkResult wait_for(struct vulkan_device *dev, VkFence fence)
 
 int vulkan_job_wait(struct vulkan_device *dev, struct vulkan_job *job)
 {
-	return vulkan_check(wait_for(dev, job->done), VULKAN_FUNCTION(WaitForFences));
+	return vulkan_check(wait_for_fence(dev, job->done), VULKAN_FUNCTION(WaitForFences));
 }
 
 void vulkan_drain(struct vulkan_device *dev, VkQueue queue)
@@ -355,7 +355,7 @@ void vulkan_drain(struct vulkan_device *dev, VkQueue queue)
 
 void vulkan_job_finish(struct vulkan_device *dev, struct vulkan_job *job)
 {
-	if (wait_for(dev, job->done) != VK_SUCCESS)
+	if (wait_for_fence(dev, job->done) != VK_SUCCESS)
 		vulkan_drain(dev, job->queue);
 }
 
@@ -408,7 +408,7 @@ void vulkan_jobs_finish_together(struct vulkan_device *dev,
 		pthread_mutex_lock(&dev->lock);
 		job->waiters--;
 	}
-	reap(dev, &dev->together);
+	reap_jobs(dev, &dev->together);
 	pthread_mutex_unlock(&dev->lock);
 }
 

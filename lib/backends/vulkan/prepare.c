@@ -254,7 +254,8 @@ static int make_tables(struct vulkan_program *g, size_t bytes, void **at)
 		return ret;
 	needs = vulkan_needs(dev, g->tables, VK_NULL_HANDLE, &alone);
 	memory.allocationSize = needs.size;
-	memory.memoryTypeIndex = coherent_type(dev, needs.memoryTypeBits & dev->physical.memory_types);
+	memory.memoryTypeIndex = coherent_type(dev, needs.memoryTypeBits &
+						    dev->physical.memory_types);
 	ret = VULKAN_CALL(vk, AllocateMemory, dev->handle, &memory, NULL, &g->memory);
 	if (!ret)
 		ret = VULKAN_CALL(vk, BindBufferMemory, dev->handle, g->tables, g->memory, 0);
@@ -375,7 +376,7 @@ struct recording {
 	uint32_t n;
 };
 
-static void record(VkCommandBuffer cmd, uint32_t n, void *data)
+static void record_run(VkCommandBuffer cmd, uint32_t n, void *data)
 {
 	const struct recording *r = data;
 	struct vulkan_device *dev = r->program->dev;
@@ -470,7 +471,7 @@ static int set_binding(struct vulkan_binding *b, const struct key *key,
 		dev->instance.vk.FreeCommandBuffers(dev->handle, dev->pool, 1, &b->cmd);
 	b->cmd = NULL;
 	write_set(b->program, b->set, key, 0, VK_WHOLE_SIZE);
-	return vulkan_record(dev, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, record,
+	return vulkan_record(dev, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, record_run,
 			     &(struct recording){ b->program, run, &b->set, &b->key.push, 1 }, 1,
 			     &b->cmd);
 }
@@ -528,7 +529,8 @@ int vulkan_program_run(void *program, const struct program_run *run, int fence, 
 	pthread_mutex_lock(&g->dev->lock);
 	ret = get_binding(g, &key, run, &b);
 	pthread_mutex_unlock(&g->dev->lock);
-	return ret ? ret : vulkan_submit_binding(run->brackets, run->nbrackets, b, b->cmd, fence, done);
+	return ret ? ret :
+	       vulkan_submit_binding(run->brackets, run->nbrackets, b, b->cmd, fence, done);
 }
 
 int vulkan_program_run_all(struct dlbuf_device *base, const struct program_job *jobs, uint32_t n,
@@ -569,8 +571,9 @@ int vulkan_program_run_all(struct dlbuf_device *base, const struct program_job *
 		write_set(g, sets[i], &key, i * room, jobs[i].bytes);
 	}
 	if (!ret)
-		ret = vulkan_record(dev, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, record,
-				    &(struct recording){ g, &jobs->run, sets, pushes, n }, 1, &b->cmd);
+		ret = vulkan_record(dev, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, record_run,
+				    &(struct recording){ g, &jobs->run, sets, pushes, n }, 1,
+				    &b->cmd);
 	if (!ret)
 		b->running++;
 	else if (g)

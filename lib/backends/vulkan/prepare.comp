@@ -154,7 +154,8 @@ void main()
 				uint one = place + p * step_x + c * step_channel;
 				int bit = int((one & 3) << 3);
 
-				atomicAnd(tensor[one >> 2], ~bitfieldInsert(0u, ~0u, bit, int(size)));
+				atomicAnd(tensor[one >> 2],
+					  ~bitfieldInsert(0u, ~0u, bit, int(size)));
 				atomicOr(tensor[one >> 2], b << bit);
 			}
 		}

@@ -33,7 +33,7 @@ struct barriers {
  * work on it. Only the application knows which stages these are. Of two command buffers
  * the second one is that of the release.
  */
-static void record(VkCommandBuffer cmd, uint32_t i, void *data)
+static void record_transfer(VkCommandBuffer cmd, uint32_t i, void *data)
 {
 	const struct barriers *s = data;
 	bool acquire = s->acquire && !i;
@@ -71,10 +71,10 @@ static int get_commands(struct vulkan_device *dev, const struct bracket *b,
 	pthread_mutex_lock(&dev->lock);
 	if (n > 1)
 		ret = vulkan_record(dev, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
-				    record, &s, 1, &(*once)->cmd);
+				    record_transfer, &s, 1, &(*once)->cmd);
 	else if (!both[0])
 		ret = vulkan_record(dev, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
-				    record, &s, 2, both);
+				    record_transfer, &s, 2, both);
 	*cmd = n > 1 ? (*once)->cmd : both[!acquire];
 	pthread_mutex_unlock(&dev->lock);
 	return ret;
@@ -116,7 +116,7 @@ struct work {
  * Submits after the fence `in`. If out is not NULL, *out is a fence of the work, or the
  * work is complete. After a failure nothing runs.
  */
-static int run(const struct work *w, int in, int *out)
+static int submit_work(const struct work *w, int in, int *out)
 {
 	struct vulkan_import *vi = vulkan_import(w->brackets->imp);
 	struct vulkan_device *dev = vulkan_device(vi->base.dev);
@@ -164,20 +164,20 @@ static void copy_free(struct vulkan_device *dev, struct vulkan_copy *copy)
 }
 
 /* Begins accesses after the fence `in`, or with `out` ends them. */
-static int transfer(const struct bracket *b, uint32_t n, void *stream, int in,
-		    int *out)
+static int begin_or_end(const struct bracket *b, uint32_t n, const struct access_stream *stream,
+			int in, int *out)
 {
 	struct vulkan_device *dev = vulkan_device(b->imp->dev);
 	struct work w = {
 		.brackets = b, .n = n, .ends = out,
-		.queue = stream ? stream : dev->queue,
+		.queue = stream->handle ? stream->handle : dev->queue,
 	};
 	int ret;
 
 	/* A release finds its commands, unless dlbuf_acquire_fence() began the access. */
 	ret = get_commands(dev, b, n, !out, &w.cmd, &w.copy);
 	if (!ret)
-		ret = run(&w, in, out);
+		ret = submit_work(&w, in, out);
 	else if (out)
 		vulkan_drain(dev, w.queue);
 	if (ret)
@@ -185,20 +185,20 @@ static int transfer(const struct bracket *b, uint32_t n, void *stream, int in,
 	return ret;
 }
 
-int vulkan_acquire_all(const struct bracket *b, uint32_t n, void *stream,
+int vulkan_acquire_all(const struct bracket *b, uint32_t n, const struct access_stream *stream,
 		       int fence)
 {
-	return transfer(b, n, stream, fence, NULL);
+	return begin_or_end(b, n, stream, fence, NULL);
 }
 
-int vulkan_release_all(const struct bracket *b, uint32_t n, void *stream,
+int vulkan_release_all(const struct bracket *b, uint32_t n, const struct access_stream *stream,
 		       int *fence)
 {
 	*fence = -1;
-	return transfer(b, n, stream, -1, fence);
+	return begin_or_end(b, n, stream, -1, fence);
 }
 
-int vulkan_acquire(struct import *imp, uint32_t access, void *stream,
+int vulkan_acquire(struct import *imp, uint32_t access, const struct access_stream *stream,
 		   int fence)
 {
 	struct bracket one = { imp, access };
@@ -206,7 +206,7 @@ int vulkan_acquire(struct import *imp, uint32_t access, void *stream,
 	return vulkan_acquire_all(&one, 1, stream, fence);
 }
 
-int vulkan_release(struct import *imp, uint32_t access, void *stream,
+int vulkan_release(struct import *imp, uint32_t access, const struct access_stream *stream,
 		   int *fence, int *end)
 {
 	struct bracket one = { imp, access };
@@ -256,7 +256,7 @@ int vulkan_submit_copy(struct vulkan_import *vi, struct vulkan_copy *copy,
 	pthread_mutex_unlock(&dev->lock);
 	w.cmd = copy->cmd;
 	if (!ret)
-		ret = run(&w, fence, done);
+		ret = submit_work(&w, fence, done);
 	if (ret)
 		copy_free(dev, copy);
 	/*
@@ -277,7 +277,7 @@ int vulkan_submit_binding(const struct bracket *brackets, uint32_t n,
 		.brackets = brackets, .n = n, .queue = dev->queue, .cmd = cmd,
 		.binding = binding,
 	};
-	int ret = run(&w, fence, done);
+	int ret = submit_work(&w, fence, done);
 
 	if (ret) {
 		pthread_mutex_lock(&dev->lock);

@@ -252,14 +252,14 @@ VkMemoryRequirements vulkan_needs(struct vulkan_device *dev, VkBuffer buffer,
 /* import.c and sync.c: functions of struct backend. */
 int vulkan_import_buffer(struct import *imp);
 bool vulkan_unimport_buffer(struct import *imp, bool wait);
-int vulkan_acquire(struct import *imp, uint32_t access, void *stream,
+int vulkan_acquire(struct import *imp, uint32_t access, const struct access_stream *stream,
 		   int fence);
-int vulkan_release(struct import *imp, uint32_t access, void *stream,
+int vulkan_release(struct import *imp, uint32_t access, const struct access_stream *stream,
 		   int *fence, int *end);
-int vulkan_acquire_all(const struct bracket *brackets, uint32_t n, void *stream,
-		       int fence);
-int vulkan_release_all(const struct bracket *brackets, uint32_t n, void *stream,
-		       int *fence);
+int vulkan_acquire_all(const struct bracket *brackets, uint32_t n,
+		       const struct access_stream *stream, int fence);
+int vulkan_release_all(const struct bracket *brackets, uint32_t n,
+		       const struct access_stream *stream, int *fence);
 int vulkan_drain_device(struct dlbuf_device *dev, uint64_t deadline_ns);
 
 /*

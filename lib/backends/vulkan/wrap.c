@@ -202,7 +202,7 @@ static uint32_t texel_code(DLDataType type, int64_t channels)
 }
 
 /* Describes the tensor as a frame of one plane. */
-static int rows_of(const struct tensor *t, struct dlbuf_frame *rows)
+static int describe_rows(const struct tensor *t, struct dlbuf_frame *rows)
 {
 	const DLTensor l = tensor_layout(t);
 	int64_t n = l.ndim == 3 ? l.shape[2] : 1, step = l.dtype.bits / 8;
@@ -260,7 +260,7 @@ int dlbuf_vulkan_image_create(DLManagedTensorVersioned *tensor,
 	if (!ret)
 		ret = check_device(t->imp->dev);
 	if (!ret)
-		ret = rows_of(t, &rows);
+		ret = describe_rows(t, &rows);
 	if (!ret)
 		ret = vulkan_image_of_rows(vulkan_device(t->imp->dev), &rows,
 					   usage, &image);

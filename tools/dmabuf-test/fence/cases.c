@@ -20,6 +20,7 @@
 #include <linux/dma-buf.h>
 
 #include "access/access.h"
+#include "call.h"
 #include "fence.h"
 #include "tool.h"
 #include "../../../tests/harness/lab_module.h"
@@ -41,9 +42,6 @@ struct dma_buf_import_sync_file {
 
 #define BYTES 4096
 #define MS 1000000ull
-#define SECOND (1000 * MS)
-/* The limit for calls that must not wait. */
-#define SOON (5 * SECOND)
 
 /* ---- results of a case */
 
@@ -85,12 +83,12 @@ static bool returned_on(struct fence_run *r, const char *call, int ret,
 	if (ret == want)
 		return expect(r, !ret || sentence[0],
 			      "%s: %s, without an error text", call,
-			      strerrorname_np(-ret));
+			      strerror(-ret));
 	if (!want)
 		return expect(r, false, "%s: %s", call, sentence);
 	return expect(r, false, "%s: %s, not %s", call,
-		      ret ? strerrorname_np(-ret) : "0",
-		      strerrorname_np(-want));
+		      ret ? strerror(-ret) : "0",
+		      strerror(-want));
 }
 
 /* The same with this thread's error text. */
@@ -685,88 +683,23 @@ static void deadline_case(struct fence_run *r, const struct fence_case *c)
 	agree(r, DLBUF_READ, false);
 }
 
-/* ---- threads, for calls that may block */
+/* ---- calls that may block */
 
-struct call {
-	struct fence_run *r;
-	int (*fn)(struct call *call);
-	uint32_t access;
-	const struct dlbuf_acquire_opts *opts;
-	int fence;		/* in or out */
-	pthread_t thread;
-	pid_t tid;		/* atomic */
-	bool done;		/* atomic */
-	int ret;
-	char sentence[256];
-};
-
-static void *call_thread(void *arg)
+static bool start(struct fence_run *r, struct call *call)
 {
-	struct call *call = arg;
+	int ret = call_start(call);
 
-	__atomic_store_n(&call->tid, gettid(), __ATOMIC_RELEASE);
-	call->ret = call->fn(call);
-	snprintf(call->sentence, sizeof(call->sentence), "%s",
-		 dlbuf_last_error());
-	__atomic_store_n(&call->done, true, __ATOMIC_RELEASE);
-	return NULL;
+	return expect(r, !ret, "pthread_create(): %s", strerror(ret));
 }
 
-static bool call_start(struct call *call)
+static bool join(struct fence_run *r, struct call *call)
 {
-	int ret = pthread_create(&call->thread, NULL, call_thread, call);
-
-	return expect(call->r, !ret, "pthread_create(): %s", strerror(ret));
-}
-
-static bool call_done(const struct call *call)
-{
-	return __atomic_load_n(&call->done, __ATOMIC_ACQUIRE);
-}
-
-/* Waits until the call has returned, or the thread sleeps in the kernel. */
-static bool call_settle(struct call *call)
-{
-	uint64_t end = now_ns() + SOON;
-	char path[64], line[256];
-	pid_t tid;
-
-	while (!(tid = __atomic_load_n(&call->tid, __ATOMIC_ACQUIRE)))
-		sched_yield();
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-	while (!call_done(call) && now_ns() < end) {
-		FILE *f = fopen(path, "re");
-		const char *state;
-
-		if (!f)
-			break;
-		state = fgets(line, sizeof(line), f) ? strrchr(line, ')') :
-						       NULL;
-		fclose(f);
-		/* ") S": in a wait that signals interrupt; ") D": in one that they do not. */
-		if (state && (state[2] == 'S' || state[2] == 'D'))
-			return true;
-		sched_yield();
-	}
-	return call_done(call);
-}
-
-static bool call_join(struct call *call)
-{
-	struct timespec end;
-	int ret;
-
-	clock_gettime(CLOCK_REALTIME, &end);
-	end.tv_sec += SOON / SECOND;
-	ret = pthread_timedjoin_np(call->thread, NULL, &end);
-	/* A thread that is stuck in a driver ends with the process. */
-	return expect(call->r, !ret, "a call does not return although the "
-		      "fence has signalled");
+	return expect(r, !call_join(call), "a call does not return although the fence has signalled");
 }
 
 static int wait_for_access(struct call *call)
 {
-	struct fence_run *r = call->r;
+	struct fence_run *r = call->data;
 
 	if (device_waits(r))
 		return dlbuf_fence_wait(call->fence, 0);
@@ -782,7 +715,7 @@ static void on_signal(int sig)
 static void interrupted_case(struct fence_run *r, const struct fence_case *c)
 {
 	struct sigaction sa = { .sa_handler = on_signal }; /* no SA_RESTART */
-	struct call call = { .r = r, .fn = wait_for_access,
+	struct call call = { .data = r, .fn = wait_for_access,
 			     .access = DLBUF_READ };
 	struct fence *f = put_fence(r, DLBUF_WRITE);
 
@@ -791,7 +724,7 @@ static void interrupted_case(struct fence_run *r, const struct fence_case *c)
 		return;
 	call.fence = f->sync_file;
 	sigaction(SIGUSR1, &sa, NULL);
-	if (!call_start(&call))
+	if (!start(r, &call))
 		return;
 	for (int i = 0; i < 4; i++) {
 		expect(r, call_settle(&call), "the waiting thread never sleeps");
@@ -801,7 +734,7 @@ static void interrupted_case(struct fence_run *r, const struct fence_case *c)
 	}
 	expect(r, call_settle(&call) && !call_done(&call), "a wait ended before "
 	       "its fence: %d, %s", call.ret, call.sentence);
-	if (!signal_fence(r, f) || !call_join(&call))
+	if (!signal_fence(r, f) || !join(r, &call))
 		return;
 	if (expect(r, !call.ret, "an interrupted wait failed: %s",
 		   call.sentence) && !device_waits(r))
@@ -839,14 +772,14 @@ static void thread_reports(struct fence_run *r, uint32_t access,
 			   const struct dlbuf_acquire_opts *opts,
 			   struct fence *f, int error, int want)
 {
-	struct call call = { .r = r, .fn = wait_for_access, .access = access,
+	struct call call = { .data = r, .fn = wait_for_access, .access = access,
 			     .opts = opts };
 
-	if (!call_start(&call))
+	if (!start(r, &call))
 		return;
 	expect(r, call_settle(&call) && !call_done(&call), "dlbuf_acquire() "
 	       "does not wait for the fence: %d, %s", call.ret, call.sentence);
-	if (!end_failing(r, f, error) || !call_join(&call))
+	if (!end_failing(r, f, error) || !join(r, &call))
 		return;
 	fails_with(r, "dlbuf_acquire()", call.ret, call.sentence, want);
 	if (!call.ret)
@@ -921,7 +854,9 @@ static void pending_case(struct fence_run *r, const struct fence_case *c)
 
 static int release(struct call *call)
 {
-	return dlbuf_release(call->r->t, NULL, &call->fence);
+	struct fence_run *r = call->data;
+
+	return dlbuf_release(r->t, NULL, &call->fence);
 }
 
 static void idle_after(struct fence_run *r)
@@ -939,14 +874,14 @@ static void release_waiting(struct fence_run *r, uint32_t access,
 			    struct fence *f)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, opts, .fence = f->sync_file);
-	struct call call = { .r = r, .fn = release, .fence = -1 };
+	struct call call = { .data = r, .fn = release, .fence = -1 };
 
 	if (!returned(r, "dlbuf_acquire()",
 		      dlbuf_acquire(r->t, access, NULL, &opts), 0))
 		return;
 	expect(r, !busy(r, DLBUF_WRITE), "dlbuf_acquire() made the dma-buf "
 	       "busy");
-	if (!call_start(&call))
+	if (!start(r, &call))
 		return;
 	/* A driver that gives a fence of future work does not have to wait. */
 	for (uint64_t until = now_ns() + 300 * MS;
@@ -966,7 +901,7 @@ static void release_waiting(struct fence_run *r, uint32_t access,
 		expect(r, false, "dlbuf_release() calls the work complete that "
 		       "still waits for a fence");
 	}
-	if (!signal_fence(r, f) || !call_join(&call) ||
+	if (!signal_fence(r, f) || !join(r, &call) ||
 	    !expect(r, !call.ret, "dlbuf_release(): %s", call.sentence))
 		return;
 	returned(r, "the wait for release's fence",
