@@ -78,7 +78,8 @@ static void get_frame(struct input *in, struct dlbuf_frame *f)
 	if (bits & 1)
 		f->crop = (struct dlbuf_rect){ number(in), number(in),
 					       number(in), number(in) };
-	f->order = bits >> 1 & 7;
+	/* 4 is no order: what lies behind its refusal needs the others. */
+	f->order = (bits >> 1 & 7) % 5;
 	f->fence = (int)(bits >> 4) - 1;
 	f->flags = byte(in) & 7;
 }
@@ -226,7 +227,7 @@ static void check_import(struct input *in, struct dlbuf_frame *f, struct dlbuf_i
 	int writer, ret;
 
 	o->access = asked;
-	good = frame_is_good(f, o, l, &want);
+	good = frame_is_good(f, o, l, &want) && (uint32_t)f->order <= DLBUF_ORDER_FENCE;
 	if (f->flags & DLBUF_FRAME_READ_ONLY) {
 		good &= !(asked & DLBUF_WRITE);
 		asked = DLBUF_READ;
