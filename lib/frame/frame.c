@@ -979,6 +979,22 @@ int dlbuf_device_formats(struct dlbuf_device *dev, dlbuf_device_format_fn fn,
 	return ret ? ret : dlbuf_format_each(walk_format, &w);
 }
 
+int frame_import_shared(struct dlbuf_device *dev, const struct dlbuf_frame *f,
+			const struct dlbuf_import_opts *o, uint32_t paths,
+			DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
+			uint32_t *ntensors)
+{
+	bool tried = false;
+	int ret;
+
+	do
+		ret = frame_import(dev, f, o, paths, tensors, ntensors);
+	while (ret && device_relieve(ret, &tried));
+	if (ret)
+		dlbuf_lease_drop(f->lease);
+	return ret;
+}
+
 int dlbuf_import_frame(struct dlbuf_device *dev,
 		       const struct dlbuf_frame *frame,
 		       const struct dlbuf_import_opts *opts,
@@ -988,7 +1004,6 @@ int dlbuf_import_frame(struct dlbuf_device *dev,
 	const struct dlbuf_frame *f = frame;
 	struct dlbuf_import_opts o;
 	struct dlbuf_frame own;
-	bool tried = false;
 	int ret;
 
 	if (!frame || !tensors || !ntensors)
@@ -1004,13 +1019,5 @@ int dlbuf_import_frame(struct dlbuf_device *dev,
 			ret = lease_share(&own);
 		f = &own;
 	}
-	if (ret)
-		return ret;
-	do
-		ret = frame_import(dev, f, &o, import_paths(&o), tensors,
-				   ntensors);
-	while (ret && device_relieve(ret, &tried));
-	if (ret)
-		dlbuf_lease_drop(f->lease);
-	return ret;
+	return ret ? ret : frame_import_shared(dev, f, &o, import_paths(&o), tensors, ntensors);
 }

@@ -97,6 +97,16 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 		 DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
 		 uint32_t *ntensors);
 
+/*
+ * dlbuf_import_frame() after its arguments were checked and lease_share() was called: like
+ * frame_import(), and drops idle imports if there is no room. After a failure f->lease has
+ * one user less.
+ */
+int frame_import_shared(struct dlbuf_device *dev, const struct dlbuf_frame *f,
+			const struct dlbuf_import_opts *o, uint32_t paths,
+			DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
+			uint32_t *ntensors);
+
 /* The frame's fence, borrowed; -1: none. */
 static inline int frame_fence(const struct dlbuf_frame *f)
 {
