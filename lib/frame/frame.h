@@ -89,8 +89,8 @@ int frame_tensors(struct dlbuf_device *dev,
 		  DLManagedTensorVersioned *tensors[]);
 
 /*
- * dlbuf_import_frame() after its arguments were checked. f and o are the core's copies,
- * of full size. paths: PATH_BIT()s and PATHS_BRIEF.
+ * Imports a frame whose arguments were checked. f and o are the core's copies, of full size.
+ * paths: PATH_BIT()s and PATHS_BRIEF.
  */
 int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 		 const struct dlbuf_import_opts *o, uint32_t paths,
@@ -98,9 +98,8 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 		 uint32_t *ntensors);
 
 /*
- * dlbuf_import_frame() after its arguments were checked and lease_share() was called: like
- * frame_import(), and drops idle imports if there is no room. After a failure f->lease has
- * one user less.
+ * The same, after lease_share(). Without room it drops idle imports, and tries once more. After a
+ * failure it drops f->lease.
  */
 int frame_import_shared(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 			const struct dlbuf_import_opts *o, uint32_t paths,
