@@ -326,6 +326,9 @@ int pending_before(const struct use *uses, uint32_t n, const struct wait *wait,
 	for (uint32_t i = 0; !ret && i < n; i++) {
 		if (dev && dev->backend->look && uses[i].imp)
 			dev->backend->look(uses[i].imp);
+		/* Failed work counts as a device without fences. */
+		if (!devices_unfenced())
+			continue;
 		ret = pending_wait_unfenced(&uses[i], wait->own ? NULL : dev,
 					    wait->deadline_ns);
 		/* A device that waits for the fences by itself reports its own failed work. */

@@ -665,7 +665,10 @@ struct making {
 	struct tensor *tensors[DLBUF_MAX_PLANES];
 };
 
-/* Layouts of a peer's message have up to DLBUF_MAX_NDIM dimensions, those of a frame up to 4. */
+/*
+ * Makes the lease, with a reference for each tensor. Layouts of a peer's message have up to
+ * DLBUF_MAX_NDIM dimensions, those of a frame up to 4.
+ */
 static int making_begin(struct making *m, const struct dlbuf_frame_layout layouts[],
 			uint32_t n)
 {
@@ -675,7 +678,10 @@ static int making_begin(struct making *m, const struct dlbuf_frame_layout layout
 		ndim = layouts[i].layout.ndim > ndim ? layouts[i].layout.ndim : ndim;
 	m->room = tensor_size(ndim);
 	m->lease = lease_create(n * m->room);
-	return m->lease ? 0 : -ENOMEM;
+	if (!m->lease)
+		return -ENOMEM;
+	m->lease->refs = n;
+	return 0;
 }
 
 /* Makes a tensor. If the previous tensor has the same dma-buf, it shares the import. */
@@ -746,13 +752,12 @@ int frame_tensors(struct dlbuf_device *dev,
 		tensors[i] = &m.tensors[i]->versioned;
 	m.lease->release = release;
 	m.lease->data = release_data;
-	lease_unref(m.lease);
 	return 0;
 
 err:
 	while (i--)
 		m.tensors[i]->versioned.deleter(&m.tensors[i]->versioned);
-	/* The tensors have dropped their references; this is the last one. */
+	/* References of the tensors that were not made are left, so it has not fired. */
 	free(m.lease);
 	return ret;
 }
@@ -979,6 +984,22 @@ int dlbuf_device_formats(struct dlbuf_device *dev, dlbuf_device_format_fn fn,
 	return ret ? ret : dlbuf_format_each(walk_format, &w);
 }
 
+int frame_import_shared(struct dlbuf_device *dev, const struct dlbuf_frame *f,
+			const struct dlbuf_import_opts *o, uint32_t paths,
+			DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
+			uint32_t *ntensors)
+{
+	bool tried = false;
+	int ret;
+
+	do
+		ret = frame_import(dev, f, o, paths, tensors, ntensors);
+	while (ret && device_relieve(ret, &tried));
+	if (ret)
+		dlbuf_lease_drop(f->lease);
+	return ret;
+}
+
 int dlbuf_import_frame(struct dlbuf_device *dev,
 		       const struct dlbuf_frame *frame,
 		       const struct dlbuf_import_opts *opts,
@@ -988,7 +1009,6 @@ int dlbuf_import_frame(struct dlbuf_device *dev,
 	const struct dlbuf_frame *f = frame;
 	struct dlbuf_import_opts o;
 	struct dlbuf_frame own;
-	bool tried = false;
 	int ret;
 
 	if (!frame || !tensors || !ntensors)
@@ -1004,13 +1024,5 @@ int dlbuf_import_frame(struct dlbuf_device *dev,
 			ret = lease_share(&own);
 		f = &own;
 	}
-	if (ret)
-		return ret;
-	do
-		ret = frame_import(dev, f, &o, import_paths(&o), tensors,
-				   ntensors);
-	while (ret && device_relieve(ret, &tried));
-	if (ret)
-		dlbuf_lease_drop(f->lease);
-	return ret;
+	return ret ? ret : frame_import_shared(dev, f, &o, import_paths(&o), tensors, ntensors);
 }

@@ -89,13 +89,22 @@ int frame_tensors(struct dlbuf_device *dev,
 		  DLManagedTensorVersioned *tensors[]);
 
 /*
- * dlbuf_import_frame() after its arguments were checked. f and o are the core's copies,
- * of full size. paths: PATH_BIT()s and PATHS_BRIEF.
+ * Imports a frame whose arguments were checked. f and o are the core's copies, of full size.
+ * paths: PATH_BIT()s and PATHS_BRIEF.
  */
 int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 		 const struct dlbuf_import_opts *o, uint32_t paths,
 		 DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
 		 uint32_t *ntensors);
+
+/*
+ * The same, after lease_share(). Without room it drops idle imports, and tries once more. After a
+ * failure it drops f->lease.
+ */
+int frame_import_shared(struct dlbuf_device *dev, const struct dlbuf_frame *f,
+			const struct dlbuf_import_opts *o, uint32_t paths,
+			DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
+			uint32_t *ntensors);
 
 /* The frame's fence, borrowed; -1: none. */
 static inline int frame_fence(const struct dlbuf_frame *f)

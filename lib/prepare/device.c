@@ -266,6 +266,7 @@ static bool has_lease_before(struct tensor *const list[], uint32_t i)
 static int give_fence(const struct program_run *run, struct tensor *const list[], uint32_t n,
 		      int done)
 {
+	struct lease *last = NULL;
 	int ret = 0, err;
 
 	for (uint32_t i = 0; i < run->nbrackets && done != -1; i++) {
@@ -274,11 +275,14 @@ static int give_fence(const struct program_run *run, struct tensor *const list[]
 		err = pending_after(imp->fd, &imp->id, run->brackets[i].access, done);
 		ret = ret ? ret : err;
 	}
-	for (uint32_t i = 0; i < n; i++)
-		if (list[i]->lease && !has_lease_before(list, i))
-			lease_hold(list[i]->lease, done, list[i]->imp->dev);
-	if (done != -1)
-		close(done);
+	for (uint32_t i = 0; i < n; i++) {
+		if (!list[i]->lease || has_lease_before(list, i))
+			continue;
+		if (last)
+			lease_hold(last, done, list[i]->imp->dev);
+		last = list[i]->lease;
+	}
+	lease_hold_take(last, done, list[0]->imp->dev);
 	return ret;
 }
 

@@ -331,16 +331,19 @@ static int find_crop(struct dlbuf_prepare *p, const struct batch *b, uint32_t i,
 	return ret;
 }
 
-/* Checks all images before one is written. The first info has the size of all. */
-static int check_batch(struct dlbuf_prepare *p, const struct batch *b, const struct pixels *px)
+/*
+ * Checks all images before one is written. *image is the last of them. The first info has the size
+ * of all.
+ */
+static int check_batch(struct dlbuf_prepare *p, const struct batch *b, const struct pixels *px,
+		       struct image *image)
 {
-	struct image image;
 	int ret = 0;
 
 	for (uint32_t i = 0; i < b->opts.ncrops && !ret; i++) {
-		ret = find_crop(p, b, i, &image);
+		ret = find_crop(p, b, i, image);
 		if (!ret && !p->program)
-			ret = check_overlap(p, px, &image);
+			ret = check_overlap(p, px, image);
 		if (!ret && b->opts.infos) {
 			size_t size = b->opts.infos->size;
 			struct dlbuf_prepare_info *info =
@@ -378,7 +381,7 @@ static int run_on_device(struct dlbuf_prepare *c, DLManagedTensorVersioned *cons
 	const char *first = NULL;
 	struct image image = { .data = NULL };
 	char why[512];
-	int ret = check_batch(c, b, px);
+	int ret = check_batch(c, b, px, &image);
 
 	if (!ret)
 		ret = prepare_tensors(c, planes, n, b->out, list);
@@ -388,7 +391,8 @@ static int run_on_device(struct dlbuf_prepare *c, DLManagedTensorVersioned *cons
 		return fail(-ENOMEM, "no memory for %u crops", room);
 	for (uint32_t i = 0; i < b->opts.ncrops && !ret; i += k) {
 		for (k = 0; k < room && i + k < b->opts.ncrops && !ret; k++) {
-			ret = find_crop(c, b, i + k, &image);
+			if (b->opts.ncrops > 1)
+				ret = find_crop(c, b, i + k, &image);
 			if (!ret && k && is_far(first, image.data))
 				break;
 			first = k ? first : image.data;
@@ -434,7 +438,7 @@ static int run_tensors(struct dlbuf_prepare *p, DLManagedTensorVersioned *const 
 	for (uint32_t i = 0; i < n && !ret && b->out; i++)
 		px.moves[i] = distance(planes[i], b->out);
 	if (!ret)
-		ret = check_batch(c, b, &px);
+		ret = check_batch(c, b, &px, &image);
 	for (uint32_t i = 0; i <= n && !ret; i++) {
 		ret = begin_access(i < n ? planes[i] : b->out, i < n ? DLBUF_READ : DLBUF_WRITE,
 				   b->opts.deadline_ns);
@@ -442,7 +446,8 @@ static int run_tensors(struct dlbuf_prepare *p, DLManagedTensorVersioned *const 
 		ret = ret > 0 ? 0 : ret;
 	}
 	for (uint32_t i = 0; i < b->opts.ncrops && !ret; i++) {
-		ret = find_crop(c, b, i, &image);
+		if (b->opts.ncrops > 1)
+			ret = find_crop(c, b, i, &image);
 		if (!ret && b->opts.crops)
 			ret = prepare_tables(c);
 		if (!ret)
@@ -573,7 +578,7 @@ static void show_groups(struct dlbuf_frame *f, uint32_t hsub)
 {
 	struct dlbuf_rect all;
 
-	if (frame_crop(f, &all))
+	if (hsub == 1 || frame_crop(f, &all))
 		return;
 	f->width += (hsub - f->width % hsub) % hsub;
 	if (f->crop.width)
@@ -582,7 +587,7 @@ static void show_groups(struct dlbuf_frame *f, uint32_t hsub)
 
 static int run_frame(struct dlbuf_prepare *p, const struct dlbuf_frame *frame, struct batch *b)
 {
-	DLBUF_OPTS(dlbuf_import_opts, import, .access = DLBUF_READ);
+	const struct dlbuf_import_opts import = { .access = DLBUF_READ, .view = p->source.view };
 	DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES];
 	struct dlbuf_frame f;
 	uint32_t n = 0;
@@ -591,19 +596,22 @@ static int run_frame(struct dlbuf_prepare *p, const struct dlbuf_frame *frame, s
 	ret = OPTS_GET(&f, frame, "dlbuf_frame");
 	if (!ret)
 		ret = check_kind(p, &f);
-	if (ret)
-		return ret;
+	if (!ret)
+		ret = device_check(p->dev);
 	/*
 	 * If the call fails, release must not be called. A shared lease is held until the pixels
 	 * were read.
 	 */
 	if (!f.lease)
 		f.release = NULL;
-	import.view = p->source.view;
+	else if (!ret)
+		ret = lease_share(&f);
+	if (ret)
+		return ret;
 	show_groups(&f, p->source.planes[0].hsub);
 	if (p->source.view == DLBUF_VIEW_ROWS)
 		b->skip = show_rows(&f, p->source.packed.samples);
-	ret = dlbuf_import_frame(p->dev, &f, &import, tensors, &n);
+	ret = frame_import_shared(p->dev, &f, &import, PATHS_SHARED, tensors, &n);
 	if (ret)
 		return ret;
 	ret = run_tensors(p, tensors, n, b);

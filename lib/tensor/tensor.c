@@ -130,7 +130,7 @@ static inline int tensor_alloc(struct import *imp, int ndim, uint64_t first,
 	t->lease = lease;
 	t->first = first;
 	t->end = end;
-	if (lease)
+	if (lease && !room)
 		lease_ref(lease);
 	__atomic_add_fetch(&imp->dev->cache.tensors, 1, __ATOMIC_RELAXED);
 	*out = t;

@@ -41,10 +41,10 @@ struct tensor {
 size_t tensor_size(int ndim);
 
 /*
- * Makes a tensor of an import. Takes one user of the import, and one reference of the
- * lease, which may be NULL. layout has been checked. room is zeroed memory of
- * tensor_size() bytes in the lease, or NULL.
- * -ENOMEM  only without room; the caller keeps the user and the reference
+ * Makes a tensor of an import. Takes one user of the import. layout has been checked. lease
+ * may be NULL. room is zeroed memory of tensor_size() bytes in the lease, or NULL: with room the
+ * tensor takes one reference of the lease, without it adds one.
+ * -ENOMEM  only without room; the caller keeps the user
  */
 int tensor_create(struct import *imp, const DLTensor *layout, uint64_t first,
 		  uint64_t end, struct lease *lease, void *room,

@@ -14,7 +14,10 @@
 
 #include "prepare.spv.h"
 
-/* The number of combinations of imports that are kept; more if more of them run at once. */
+/*
+ * The number of combinations of imports that are kept; more if more of them run at once. A run
+ * counts until a later submit finds that it has ended: vulkan_job_get().
+ */
 #define KEPT 16
 
 enum { SOURCES = 3, OUT = SOURCES, TABLES, BINDINGS };
@@ -525,7 +528,6 @@ int vulkan_program_run(void *program, const struct program_run *run, int fence, 
 	*done = -1;
 	if (ret)
 		return ret;
-	vulkan_jobs_reap(g->dev, &g->dev->together);
 	pthread_mutex_lock(&g->dev->lock);
 	ret = get_binding(g, &key, run, &b);
 	pthread_mutex_unlock(&g->dev->lock);
@@ -555,8 +557,6 @@ int vulkan_program_run_all(struct dlbuf_device *base, const struct program_job *
 		room = (room + g->align - 1) / g->align * g->align;
 		ret = make_tables(g, n * room, &at);
 	}
-	if (!ret)
-		vulkan_jobs_reap(dev, &dev->together);
 	pthread_mutex_lock(&dev->lock);
 	if (!ret)
 		ret = new_binding(g, n, sets, &b);
