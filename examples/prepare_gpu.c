@@ -65,7 +65,7 @@ int main(int argc, char **argv)
 	}
 	for (int i = 0; i < 3; i++) {
 		check(dlbuf_camera_frame(cam, 0, &frame));
-		/* The first plan compiles the GPU's kernel. All frames of the camera are of its kind. */
+		/* A plan is for frames of one kind. The first one compiles the GPU's kernel. */
 		if (!plan)
 			check(dlbuf_prepare_create(devs[GPU], &frame, &opts, &plan));
 		/* Submits the work. The frame goes back to the camera when the GPU has read it. */
