@@ -28,8 +28,9 @@ struct dlbuf_alloc_report {
 	size_t size;
 	char exporter[64];	/* for dlbuf_alloc_opts.exporter */
 	/*
-	 * The party that refused the buffer, e.g. "vulkan:0" or "/dev/video0". Empty if
-	 * the exporter itself failed, or if nobody refused.
+	 * The party that refused the buffer: a device or a V4L2 node of the call, e.g.
+	 * "vulkan:0" or "/dev/video0". Empty if the exporter itself failed, or if nobody
+	 * refused.
 	 */
 	char party[64];
 	int status;		/* 0: this exporter was chosen; else the error */
@@ -47,8 +48,8 @@ struct dlbuf_alloc_opts {
 	 * allocate makes the memory, and the others import it. With V4L2 nodes also
 	 * "v4l2": the first node's driver makes the memory (VIDIOC_EXPBUF).
 	 *
-	 * NULL tries exporters in this order, until every party imports the
-	 * buffer without a copy:
+	 * NULL tries exporters in this order, until every party (device or V4L2 node of
+	 * the call) imports the buffer without a copy:
 	 *   - "device", if one device is the only party
 	 *   - the one that a device prefers (Hexagon: "heap:system")
 	 *   - "udmabuf": devices that can only register host memory reach its pages, too

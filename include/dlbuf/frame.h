@@ -28,7 +28,7 @@ extern "C" {
 
 struct dlbuf_plane {
 	int fd;			/* a dma-buf; planes may share one */
-	uint32_t reserved;
+	uint32_t reserved;	/* 0 */
 	uint64_t offset;	/* bytes from its start to the first row */
 	int64_t pitch;		/* bytes from one row to the next, may be < 0 */
 	/*
@@ -59,7 +59,7 @@ struct dlbuf_colour {
 	 * hue in a full turn.
 	 */
 	uint8_t hue;		/* enum dlbuf_hue */
-	uint8_t reserved[2];
+	uint8_t reserved[2];	/* 0 */
 };
 
 enum dlbuf_range {
@@ -293,7 +293,8 @@ DLBUF_API int dlbuf_lease_result(void);
  * -EINVAL      no such code in its space, no such order, too few planes, size 0, a
  *              width that the format cannot have, a crop outside the frame, no such
  *              view, both release and lease are set, BYTES of a plane whose number
- *              of bytes is unknown, an orientation that is not in the list
+ *              of bytes is unknown, an orientation that is not in the list, unknown
+ *              bits of flags, a reserved member that is not 0
  * -ESTALE      the lease belongs to the parent process
  * -EOPNOTSUPP  - the view cannot show the format: see dlbuf_format_info.reason
  *              - a tiled modifier without DLBUF_IMPORT_MAY_COPY, or one that the
@@ -341,7 +342,8 @@ DLBUF_API int dlbuf_import_frame(struct dlbuf_device *dev,
  * tensors are borrowed. On failure *frame is unchanged.
  * -EINVAL      not tensors of dlbuf; no such format; not one tensor for each plane of it;
  *              a tensor of another type or size than the plane; the modifier is not
- *              LINEAR; a crop outside the frame; no such orientation
+ *              LINEAR; a crop outside the frame; no such orientation; unknown bits of
+ *              flags; a reserved member that is not 0
  * -EOPNOTSUPP  strides that do not describe rows of a picture; a format without PLANES;
  *              a tensor that is the library's own copy of a frame
  * -EBUSY       a tensor is acquired
@@ -368,8 +370,9 @@ DLBUF_API int dlbuf_frame_from_tensors(DLManagedTensorVersioned *const tensors[]
  *
  * frame is borrowed, and so are the fds and the fence of *out; set out->size before. Does
  * not wait for the fence. On failure *out is unchanged.
- * -EINVAL      no such format, size, planes, crop or orientation; the fence is no sync_file; both
- *              release and lease are set
+ * -EINVAL      no such format, size, planes, crop or orientation; unknown bits of flags; a
+ *              reserved member that is not 0; the fence is no sync_file; both release and
+ *              lease are set
  * -EBADF       an fd is no dma-buf, or not open
  * -ERANGE      rows after the end of the dma-buf or of dlbuf_plane.bytes
  * -EOVERFLOW   positions that do not fit 64 bits

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hexagon: Qualcomm's DSPs, by FastRPC. Tested with a double of the FastRPC library, and
+ * Hexagon: Qualcomm's DSPs, by FastRPC. Tested with a fake FastRPC library, and
  * with those parts of Qualcomm's library that work without a DSP. Not run on hardware.
  *
  * Device names:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * HIP (ROCm): streams and import paths. Tested with doubles of the driver, with its
+ * HIP (ROCm): streams and import paths. Tested with fake drivers, with HIP's
  * headers, and with HIP 6.4.3 over a stub of the kernel; not run on hardware.
  *
  * dlbuf uses the libamdhip64 that the process has loaded, otherwise the first

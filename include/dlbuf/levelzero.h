@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Level Zero: streams, import paths, and devices around your own context. This backend
- * was tested with a double of a driver behind the real loader, not on hardware.
+ * was tested with a fake driver behind the real loader, not on hardware.
  *
  * A tensor's data is a USM pointer (kDLOneAPI), of the device's context. The number of
  * a device is its place in the list of all drivers' devices, as in SYCL. A stream

@@ -45,7 +45,7 @@
  * third device of all platforms. A part of "PLATFORM NAME: DEVICE NAME" works too.
  *
  * The tests run PoCL and Mesa's rusticl on llvmpipe, by the paths host and copy. The
- * extensions of other drivers were tested with a double only, not on hardware.
+ * extensions of other drivers were tested with a fake driver only, not on hardware.
  *
  * Specification: OpenCL 1.2 to 3.0, cl_khr_external_memory,
  * cl_khr_external_semaphore_sync_fd, cl_arm_import_memory, cl_qcom_ext_host_ptr.

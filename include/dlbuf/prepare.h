@@ -223,8 +223,8 @@ struct dlbuf_prepare;
  *              that the rule needs; a side of the tensor or of the scaled picture of more than
  *              32768 pixels; a crop outside the picture; an option that is NaN, infinite or out
  *              of its range; range, chroma_site or hue of the frame's colour that is out of
- *              range, unless an option replaces it; a reserved field that is not 0; a dtype
- *              that is not in the list
+ *              range, unless an option replaces it; unknown bits of the frame's flags; a
+ *              reserved field that is not 0; a dtype that is not in the list
  * -EOPNOTSUPP  a format without colours (compressed, metadata, a palette's indices), or whose
  *              pixels share bytes, except raw formats of MIPI CSI-2 (SBGGR10P, Y12P and
  *              similar); a crop of the frame that begins inside a sample; a matrix that is

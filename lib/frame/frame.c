@@ -28,11 +28,36 @@ static uint32_t groups(uint32_t pixels, uint32_t per_group)
 	return pixels / per_group + (pixels % per_group != 0);
 }
 
+int frame_check_unused(const struct dlbuf_frame *f)
+{
+	const uint32_t unknown = f->flags & ~(DLBUF_FRAME_DAMAGED | DLBUF_FRAME_SEQUENCE |
+					      DLBUF_FRAME_READ_ONLY);
+	const uint8_t *colour = f->colour.reserved;
+
+	if (unknown)
+		return unknown_flags("frame", unknown);
+	if (f->reserved)
+		return fail(-EINVAL, "the frame's reserved is 0x%x: it must be 0", f->reserved);
+	if (f->reserved2)
+		return fail(-EINVAL, "the frame's reserved2 is not NULL");
+	if (colour[0] || colour[1])
+		return fail(-EINVAL, "the frame's colour.reserved is { %u, %u }: it must be 0",
+			    colour[0], colour[1]);
+	for (uint32_t i = 0; i < f->nplanes && i < DLBUF_MAX_PLANES; i++)
+		if (f->planes[i].reserved)
+			return fail(-EINVAL, "the frame's plane %u has a reserved of 0x%x: it must "
+				    "be 0", i, f->planes[i].reserved);
+	return 0;
+}
+
 int frame_find_format(const struct dlbuf_frame *f, const struct format **out,
 		      bool *linear)
 {
+	int ret = frame_check_unused(f);
 	bool alias;
 
+	if (ret)
+		return ret;
 	if (f->code_space < DLBUF_CODE_DRM ||
 	    f->code_space > DLBUF_CODE_LIBCAMERA)
 		return fail(-EINVAL, "the frame's code space %d is not DRM, "
@@ -40,10 +65,6 @@ int frame_find_format(const struct dlbuf_frame *f, const struct format **out,
 	if ((uint32_t)f->orientation > DLBUF_ORIENTATION_TRANSVERSE)
 		return fail(-EINVAL, "the frame's orientation is %d: 0 to 7 are possible",
 			    f->orientation);
-	if (f->reserved)
-		return fail(-EINVAL, "the frame's reserved is 0x%x: it must be 0", f->reserved);
-	if (f->reserved2)
-		return fail(-EINVAL, "the frame's reserved2 is not NULL");
 	*out = format_find(f->code, f->modifier, f->code_space, &alias);
 	if (!*out && f->code & 1u << 31)
 		return fail(-EOPNOTSUPP, "dlbuf does not know the big-endian "
@@ -819,10 +840,8 @@ static bool is_known(const struct known_frame *k, const struct dlbuf_frame *f, u
 		    known->height == f->height && known->code == f->code &&
 		    known->code_space == f->code_space && known->modifier == f->modifier &&
 		    known->nplanes == f->nplanes && known->orientation == f->orientation &&
-		    known->reserved == f->reserved && known->reserved2 == f->reserved2 &&
-		    known->crop.x == f->crop.x &&
-		    known->crop.y == f->crop.y && known->crop.width == f->crop.width &&
-		    known->crop.height == f->crop.height;
+		    known->crop.x == f->crop.x && known->crop.y == f->crop.y &&
+		    known->crop.width == f->crop.width && known->crop.height == f->crop.height;
 
 	for (uint32_t i = 0; same && i < f->nplanes; i++)
 		same = known->planes[i].offset == f->planes[i].offset &&
@@ -876,8 +895,10 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 	const struct format *format = NULL;
 	struct known_frame *k;
 	struct dlbuf_frame one;
-	int ret, before = 0;
+	int ret = frame_check_unused(f), before = 0;
 
+	if (ret)
+		return ret;
 	if ((uint32_t)f->order > DLBUF_ORDER_FENCE)
 		return fail(-EINVAL, "the frame's order is %d: 0 to 3 are possible", f->order);
 	if (f->flags & DLBUF_FRAME_READ_ONLY && o->access & DLBUF_WRITE)

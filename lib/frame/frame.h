@@ -29,9 +29,11 @@ struct picture {
 	struct grid planes[DLBUF_MAX_PLANES];
 };
 
+/* -EINVAL if bits of flags, or reserved members, are set that have no meaning yet. */
+int frame_check_unused(const struct dlbuf_frame *f);
 /*
- * Finds the frame's format; linear: tensors can describe its rows. Checks the orientation,
- * too. -EINVAL, -EOPNOTSUPP.
+ * Finds the frame's format; linear: tensors can describe its rows. Checks the orientation
+ * and frame_check_unused(), too. -EINVAL, -EOPNOTSUPP.
  */
 int frame_find_format(const struct dlbuf_frame *f, const struct format **out, bool *linear);
 

@@ -194,6 +194,8 @@ int dlbuf_frame_from_tensors(DLManagedTensorVersioned *const tensors[], size_t n
 	if (!frame || !tensors)
 		return fail(-EINVAL, "%s is NULL", frame ? "tensors" : "frame");
 	ret = OPTS_GET(&f, frame, "dlbuf_frame");
+	/* The caller's planes are not used. */
+	f.nplanes = 0;
 	if (!ret)
 		ret = find_format(&f, &format);
 	if (ret)

@@ -104,8 +104,7 @@ static int check_numbers(const struct dlbuf_frame *f, const struct dlbuf_prepare
 		{ "colour.range", COLOUR(range), DLBUF_RANGE_FULL },
 		{ "colour.chroma_site", COLOUR(chroma_site), 6 },
 		{ "colour.hue", COLOUR(hue), DLBUF_HUE_256 },
-		{ "colour.reserved", o->colour.reserved[0] | o->colour.reserved[1] |
-		  f->colour.reserved[0] | f->colour.reserved[1], 0 },
+		{ "colour.reserved", o->colour.reserved[0] | o->colour.reserved[1], 0 },
 		{ "reserved", o->reserved, 0 },
 	};
 	int ret = check_options(o, ARRAY_SIZE(options));
@@ -493,15 +492,17 @@ static int plan_init(const struct dlbuf_frame *f, const struct dlbuf_prepare_opt
 
 	if (!ret)
 		ret = find_store(o->dtype, &p->store);
+	p->like = *f;
+	/* Its planes are not used. */
+	p->like.nplanes = 0;
 	if (!ret)
-		ret = frame_find_format(f, &p->source.format, &linear);
+		ret = frame_find_format(&p->like, &p->source.format, &linear);
 	if (!ret)
 		ret = frame_crop(f, &crop);
 	if (ret)
 		return ret;
 	if (!crop.width || !crop.height)
 		return fail(-EINVAL, "the frame is %ux%u pixels large", f->width, f->height);
-	p->like = *f;
 	p->opts = *o;
 	p->nhwc = o->flags & DLBUF_PREPARE_NHWC;
 	p->source.width = crop.width;

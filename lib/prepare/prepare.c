@@ -528,8 +528,7 @@ static bool same_kind(const struct dlbuf_frame *f, const struct dlbuf_frame *lik
 {
 	return f->width == like->width && f->height == like->height && f->code == like->code &&
 		f->code_space == like->code_space && f->modifier == like->modifier &&
-		f->orientation == like->orientation && f->reserved == like->reserved &&
-		f->reserved2 == like->reserved2 &&
+		f->orientation == like->orientation &&
 		!memcmp(&f->crop, &like->crop, sizeof(f->crop)) &&
 		!memcmp(&f->colour, &like->colour, sizeof(f->colour));
 }
@@ -538,19 +537,18 @@ static bool same_kind(const struct dlbuf_frame *f, const struct dlbuf_frame *lik
 static int check_kind(const struct dlbuf_prepare *p, const struct dlbuf_frame *f)
 {
 	const struct dlbuf_frame *like = &p->like;
-
+	int ret = frame_check_unused(f);
 	const char *what;
 
-	if (same_kind(f, like))
-		return 0;
+	if (ret || same_kind(f, like))
+		return ret;
 	if (f->width != like->width || f->height != like->height)
 		what = "size";
 	else if (f->code != like->code || f->code_space != like->code_space)
 		what = "format";
 	else if (f->modifier != like->modifier)
 		what = "modifier";
-	else if (f->orientation != like->orientation || f->reserved != like->reserved ||
-		 f->reserved2 != like->reserved2)
+	else if (f->orientation != like->orientation)
 		what = "orientation";
 	else
 		what = memcmp(&f->crop, &like->crop, sizeof(f->crop)) ? "crop" : "colour";

@@ -570,6 +570,8 @@ int dlbuf_send_frame(int sock, const struct dlbuf_frame *frame,
 		return fail(-EINVAL, "the frame is NULL");
 	ret = OPTS_GET(&f, frame, "dlbuf_frame");
 	if (!ret)
+		ret = frame_check_unused(&f);
+	if (!ret)
 		ret = opts_check(opts, &o);
 	if (ret)
 		return ret;

@@ -361,6 +361,16 @@ static int begin_all(const struct job *job)
 	return failure_report(&failure);
 }
 
+/* The error text if tensor i cannot be acquired because the list has it before. */
+static int explain_twice(const struct job *job, size_t i, int ret)
+{
+	for (size_t j = 0; j < i; j++)
+		if (job->tensors[j] == job->tensors[i])
+			return fail(ret, "tensor %zu is in the list twice: tensor %zu is the same",
+				    i, j);
+	return ret;
+}
+
 static int acquire_all(const struct job *job)
 {
 	bool tried = false;
@@ -371,6 +381,8 @@ static int acquire_all(const struct job *job)
 		struct tensor *t = tensor_at(job->tensors, taken);
 
 		ret = sync_set_acquired(t, job->access, job->stream->handle);
+		if (ret)
+			ret = explain_twice(job, taken, ret);
 		taken += !ret;
 	}
 	if (!ret) {

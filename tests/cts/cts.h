@@ -89,6 +89,11 @@ struct dlbuf_device *cts_open_second(void);
 
 /* A new dma-buf; skips the case where the device cannot take such a one. */
 int cts_alloc(const char *exporter, uint64_t bytes);
+/*
+ * Skips the case if the exporter is absent. For a case that forks before it allocates: a case
+ * that ends after the fork leaves a process whose calls then fail.
+ */
+void cts_need(const char *exporter);
 /* A dma-buf of heap:system, whose fd is for reading only. */
 int cts_alloc_read_only(uint64_t bytes);
 

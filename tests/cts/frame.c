@@ -264,7 +264,7 @@ static void differences(void *arg)
 	const struct dlbuf_frame base = nv12(fd, NULL);
 	struct dlbuf_frame f[] = {
 		base, base, base, base, base, base, base, base, base, base,
-		base, base, base, base, base, base, base,
+		base, base, base, base, base, base, base, base, base, base,
 	};
 	static const uint32_t views[] = { DLBUF_VIEW_LUMA, DLBUF_VIEW_BYTES, DLBUF_VIEW_STACKED };
 	const size_t changes = sizeof(f) / sizeof(f[0]);
@@ -285,6 +285,9 @@ static void differences(void *arg)
 	f[i++].nplanes = 0;
 	f[i++].orientation = 8;
 	f[i++].reserved = 1;
+	f[i++].flags = 1u << 3;
+	f[i++].colour.reserved[1] = 1;
+	f[i++].planes[0].reserved = 1;
 	f[i++].flags = DLBUF_FRAME_READ_ONLY;
 	f[i].code_space = DLBUF_CODE_DRM;
 	f[i].nplanes = 2;

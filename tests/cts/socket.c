@@ -134,10 +134,11 @@ static unsigned int count_buffers(void)
 	return n;
 }
 
-/* A child that imports the tensors that it receives. */
+/* A child that imports the udmabufs that it receives. */
 static struct other run_importer(void (*fn)(const struct other *o, void *arg),
 				 void *arg)
 {
+	cts_need("udmabuf");
 	cts_need_any();
 	return run(fn, arg);
 }

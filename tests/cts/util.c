@@ -168,18 +168,37 @@ static bool takes(int fd, struct shared *s)
 	return s->any;
 }
 
+/* A new dma-buf. An exporter that is absent, or that this user may not open, skips the case. */
+static int alloc_any(const char *exporter, uint64_t bytes)
+{
+	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = exporter,
+		   .name = "cts");
+	int fd = -1, ret;
+
+	ret = dlbuf_alloc_fd(bytes, &opts, &fd);
+	/* A board may have no huge pages, and its user no permission. */
+	if (ret == -ENODEV || ret == -EACCES || (ret == -ENOMEM && !strcmp(exporter, "udmabuf:2M")))
+		ABSENT("%s", dlbuf_last_error());
+	if (ret)
+		FATAL("dlbuf_alloc_fd(%s): %s", exporter, dlbuf_last_error());
+	return fd;
+}
+
+void cts_need(const char *exporter)
+{
+	close(alloc_any(exporter, 1));
+}
+
 /* In a process of its own: those that the case forks may open CUDA themselves. */
 void cts_need_any(void)
 {
-	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = "udmabuf");
 	struct shared s = { .any = true };
 	int fd, pipes[2];
 	pid_t pid;
 
 	if (!cts_access || !cts_access->wants_memfds)
 		return;
-	if (dlbuf_alloc_fd(1, &opts, &fd))
-		ABSENT("%s", dlbuf_last_error());
+	fd = alloc_any("udmabuf", 1);
 	if (pipe(pipes))
 		FATAL("pipe: %s", strerror(errno));
 	pid = fork();
@@ -209,20 +228,13 @@ void cts_need_cancel(void)
 
 int cts_alloc(const char *exporter, uint64_t bytes)
 {
-	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = exporter,
-		   .name = "cts");
 	struct shared s;
-	int fd = -1, ret;
+	int fd;
 
 	if (cts_access && cts_access->wants_memfds &&
 	    !strncmp(exporter, "udmabuf", 7))
 		return alloc_known(exporter, bytes);
-	ret = dlbuf_alloc_fd(bytes + cts_more, &opts, &fd);
-	/* A board may have no huge pages, and its user no permission. */
-	if (ret == -ENODEV || ret == -EACCES || (ret == -ENOMEM && !strcmp(exporter, "udmabuf:2M")))
-		ABSENT("%s", dlbuf_last_error());
-	if (ret)
-		FATAL("dlbuf_alloc_fd(%s): %s", exporter, dlbuf_last_error());
+	fd = alloc_any(exporter, bytes + cts_more);
 	if (cts_access && cts_access->wants_memfds && !takes(fd, &s)) {
 		close(fd);
 		SKIP("%s takes nothing of %s: %s", cts_device, exporter,

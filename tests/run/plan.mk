@@ -520,6 +520,7 @@ lab-libcamera := $(media)
 # Both halves of V4L2's API.
 behind-camera := $(in-camera) --each
 behind-prepare := $(behind-camera)
+behind-prepare_gpu := $(behind-camera)
 behind-libcamera := $(b)/gcc/interop/uvc
 lab-pipewire := $(media) --gpu
 behind-pipewire := tests/interop/session

@@ -222,14 +222,35 @@ TEST(orientations_change_no_tensor)
 	CHECK_SAYS("orientation is 8: 0 to 7 are possible");
 	f.orientation = -1;
 	CHECK_ERR(layouts(&f), -EINVAL);
-	f.orientation = 0;
-	f.reserved = 1;
-	CHECK_ERR(layouts(&f), -EINVAL);
-	CHECK_SAYS("reserved is 0x1: it must be 0");
-	f.reserved = 0;
-	f.reserved2 = &f;
-	CHECK_ERR(layouts(&f), -EINVAL);
-	CHECK_SAYS("reserved2 is not NULL");
+}
+
+/* Bits and members without a meaning, which a later version may give one. */
+TEST(unused_bits)
+{
+	const struct dlbuf_frame good = nv12();
+	struct dlbuf_frame f;
+
+#define REFUSED(text, change)				\
+	do {						\
+		f = good;				\
+		change;					\
+		CHECK_ERR(layouts(&f), -EINVAL);	\
+		CHECK_SAYS(text);			\
+	} while (0)
+	REFUSED("frame flags 0x8 are unknown", f.flags = 0xf);
+	REFUSED("frame flags 0x80000000 are unknown", f.flags = 1u << 31);
+	REFUSED("the frame's reserved is 0x1: it must be 0", f.reserved = 1);
+	REFUSED("reserved2 is not NULL", f.reserved2 = &f);
+	REFUSED("colour.reserved is { 2, 0 }: it must be 0", f.colour.reserved[0] = 2);
+	REFUSED("colour.reserved is { 0, 3 }: it must be 0", f.colour.reserved[1] = 3);
+	REFUSED("plane 0 has a reserved of 0x4: it must be 0", f.planes[0].reserved = 4);
+	REFUSED("plane 1 has a reserved of 0x5: it must be 0", f.planes[1].reserved = 5);
+#undef REFUSED
+	/* Planes that the frame does not have. */
+	f = good;
+	f.planes[2].reserved = 1;
+	f.flags = DLBUF_FRAME_DAMAGED | DLBUF_FRAME_SEQUENCE | DLBUF_FRAME_READ_ONLY;
+	CHECK_OK(layouts(&f));
 }
 
 TEST(unknown_codes)

@@ -427,6 +427,7 @@ TEST(frames_of_another_kind)
 	};
 	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
 	struct dlbuf_prepare *plan;
+	struct dlbuf_frame other;
 	struct dlbuf_device *dev;
 	char want[64];
 
@@ -437,6 +438,14 @@ TEST(frames_of_another_kind)
 		CHECK_ERR(dlbuf_prepare_frame(plan, &rows[i].f, NULL, &grey), -EINVAL);
 		CHECK_SAYS(want);
 	}
+	other = grey_frame;
+	other.reserved = 1;
+	CHECK_ERR(dlbuf_prepare_frame(plan, &other, NULL, &grey), -EINVAL);
+	CHECK_SAYS("the frame's reserved is 0x1");
+	other = grey_frame;
+	other.colour.reserved[1] = 1;
+	CHECK_ERR(dlbuf_prepare_frame(plan, &other, NULL, &grey), -EINVAL);
+	CHECK_SAYS("the frame's colour.reserved is { 0, 1 }");
 	dlbuf_prepare_destroy(plan);
 	dlbuf_device_close(dev);
 }

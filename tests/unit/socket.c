@@ -354,6 +354,11 @@ TEST(wrong_arguments)
 	CHECK_ERR(dlbuf_send(p.us, t, 1, &flags), -EINVAL);
 	CHECK_ERR(dlbuf_send_frame(p.us, NULL, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_send_frame(p.us, &f, &flags), -EINVAL);
+	/* The message has no place for it. */
+	f.planes[1].reserved = 1;
+	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EINVAL);
+	CHECK_SAYS("the frame's plane 1 has a reserved of 0x1");
+	f.planes[1].reserved = 0;
 	f.nplanes = 0;
 	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EINVAL);
 	f.nplanes = 5;

@@ -422,6 +422,7 @@ TEST(a_failure_leaves_nothing)
 	all_acquired(0);
 	CHECK_ERR(dlbuf_acquire_all((DLManagedTensorVersioned *[]){ f.t[0],
 		f.t[1], f.t[0] }, 3, DLBUF_READ, NULL, NULL), -EBUSY);
+	CHECK_SAYS("tensor 2 is in the list twice: tensor 0 is the same");
 	CHECK_ERR(dlbuf_acquire_all((DLManagedTensorVersioned *[]){ f.t[0],
 		NULL }, 2, DLBUF_READ, NULL, NULL), -EINVAL);
 	all_acquired(0);

@@ -71,10 +71,10 @@ static const struct opt options[] = {
 static const struct cmdline usage = {
 	.name = "alloc",
 	.about =
-"Allocates one frame that all parties import without a copy, and shows how: each\n"
-"exporter that was tried, which party refused its buffer and why, and the pitch,\n"
-"offsets and size that were negotiated. A V4L2 node is set to the format, and must\n"
-"not be in use.\n",
+"Allocates one frame that all parties (devices and V4L2 nodes) import without a\n"
+"copy, and shows how: each exporter that was tried, which party refused its buffer\n"
+"and why, and the pitch, offsets and size that were negotiated. A V4L2 node is set\n"
+"to the format, and must not be in use.\n",
 	.end =
 "Exit status: 0 there is such a buffer, 1 a party refused each one, 2 bad usage, 3 a\n"
 "device or a node failed, 4 skipped: a device, a node, the format or each exporter is\n"
