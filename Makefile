@@ -198,15 +198,17 @@ opt-$(CONFIG_DEBUG) += -O0 -g3
 # and, except in code that runs for each frame, a helper, an expression and the test of
 # a loop are compiled once. CFLAGS comes later and may override them. clang lacks some
 # of these flags.
-cc-option = $(foreach f,$(1),$(shell $(CC) -Werror $(f) -E -x c /dev/null >/dev/null 2>&1 && echo '$(f)'))
-ifdef need-config
-cold-code := $(call cc-option,-fno-inline-functions -fno-tree-ch -fno-gcse -fno-caller-saves -fno-jump-tables)
+takes = $(shell $(CC) -Werror $(1) -E -x c /dev/null >/dev/null 2>&1 && echo y)
+cc-option = $(if $(call takes,$(1)),$(1),$(foreach f,$(1),$(if $(call takes,$(f)),$(f))))
+# Tried at their first use: only what compiles needs them.
+once = $(eval $(1) := $(2))$($(1))
+cold-code = $(call once,cold-code,$(call cc-option,-fno-inline-functions -fno-tree-ch -fno-gcse -fno-caller-saves \
+	-fno-jump-tables))
 # A tail call needs a second copy of the epilogue and of its unwind table.
-smallest := $(or $(call cc-option,-Oz),-Os) $(call cc-option,-fno-optimize-sibling-calls -fno-ivopts \
-	-fno-tree-dominator-opts -fno-tree-coalesce-vars)
-small-code := $(call cc-option,-fno-align-functions -fno-align-jumps \
-	-fno-align-loops -freorder-blocks-algorithm=simple -fno-reorder-blocks-and-partition)
-endif
+smallest = $(call once,smallest,$(or $(call cc-option,-Oz),-Os) $(call cc-option,-fno-optimize-sibling-calls \
+	-fno-ivopts -fno-tree-dominator-opts -fno-tree-coalesce-vars))
+small-code = $(call once,small-code,$(call cc-option,-fno-align-functions -fno-align-jumps \
+	-fno-align-loops -freorder-blocks-algorithm=simple -fno-reorder-blocks-and-partition))
 byte-kernels := prepare/bytes_avx2 prepare/bytes_neon prepare/bytes_sse41
 hot := system/error system/sys dmabuf/buffer import/cache import/device import/layout access/lease \
 	prepare/kernels prepare/kernels_avx2 $(byte-kernels) tensor/sync tensor/tensor tensor/together frame/format frame/frame
@@ -214,7 +216,7 @@ $(hot:%=$(O)/lib/%.o): private cold-code :=
 # Files that call the kernel or a driver, or run once for a device, are optimised for size.
 # The others run for each frame.
 warm := $(hot) prepare/axis prepare/rows prepare/bytes system/fork dmabuf/fence import/import access/pending backends/vulkan/jobs backends/vulkan/sync
-$(filter-out $(warm:%=$(O)/lib/%.o),$(patsubst %.c,$(O)/%.o,$(wildcard lib/*/*.c lib/backends/*/*.c udmabuf/*.c))): private size := \
+$(filter-out $(warm:%=$(O)/lib/%.o),$(patsubst %.c,$(O)/%.o,$(wildcard lib/*/*.c lib/backends/*/*.c udmabuf/*.c))): private size = \
 	$(if $(filter -O2,$(CFLAGS)),$(smallest))
 # Loops over pixels, which the compiler turns into vectors. No vector is passed to another file,
 # so the ABI of passing vectors does not matter.
