@@ -422,8 +422,10 @@ lab-src := $(wildcard tests/lab/*.c)
 lab := $(if $(and $(CONFIG_BACKEND_CPU),$(CONFIG_BACKEND_VULKAN)),$(lab-src:%.c=$(O)/%))
 bench-src := $(wildcard bench/*.c)
 bench := $(bench-src:%.c=$(O)/%)
-# TESTS_CFLAGS: the tests' own code, other than the library's.
+# TESTS_CFLAGS: the tests' own code, other than the library's. TESTS_LDFLAGS: how programs are linked
+# with the archive for tests.
 TESTS_CFLAGS ?=
+TESTS_LDFLAGS ?=
 cflags-tests = -Ilib -Itests -Itests/harness -Wno-unused-parameter $(TESTS_CFLAGS)
 # The code in the comments of headers, which tests compile and run.
 $(lab:%=%.o): $(gen)/examples
@@ -440,7 +442,7 @@ $(O)/tests/unit/prepare.o: cflags-tests += $(if $(filter -O0,$(opt-y) $(CFLAGS) 
 
 define link-test
 	$(call say,LD,$@)
-	$(Q)$(CC) -o $@ $(filter %.o $(fake-common),$^) $(test-a) $(all-ldflags) -ldl -lpthread -lm
+	$(Q)$(CC) -o $@ $(filter %.o $(fake-common),$^) $(test-a) $(all-ldflags) $(TESTS_LDFLAGS) -ldl -lpthread -lm
 endef
 
 $(unit): $(O)/%: $(O)/%.o $(test-a)
@@ -495,7 +497,7 @@ fuzz-src := $(wildcard tests/fuzz/*.c)
 fuzz := $(fuzz-src:%.c=$(O)/%)
 $(fuzz): $(O)/%: $(O)/%.o $(memfds) $(test-a)
 	$(call say,LD,$@)
-	$(Q)$(FUZZ_LD) -o $@ $(filter %.o,$^) $(test-a) $(LIB_FUZZING_ENGINE) $(all-ldflags) -ldl -lpthread -lm
+	$(Q)$(FUZZ_LD) -o $@ $(filter %.o,$^) $(test-a) $(LIB_FUZZING_ENGINE) $(all-ldflags) $(TESTS_LDFLAGS) -ldl -lpthread -lm
 # It uses the reference of a unit test.
 $(O)/tests/fuzz/prepare: $(O)/tests/harness/ktap.o
 # bench/import and bench/frame count the library's allocations.
