@@ -198,15 +198,17 @@ opt-$(CONFIG_DEBUG) += -O0 -g3
 # and, except in code that runs for each frame, a helper, an expression and the test of
 # a loop are compiled once. CFLAGS comes later and may override them. clang lacks some
 # of these flags.
-cc-option = $(foreach f,$(1),$(shell $(CC) -Werror $(f) -E -x c /dev/null >/dev/null 2>&1 && echo '$(f)'))
-ifdef need-config
-cold-code := $(call cc-option,-fno-inline-functions -fno-tree-ch -fno-gcse -fno-caller-saves -fno-jump-tables)
+takes = $(shell $(CC) -Werror $(1) -E -x c /dev/null >/dev/null 2>&1 && echo y)
+cc-option = $(if $(call takes,$(1)),$(1),$(foreach f,$(1),$(if $(call takes,$(f)),$(f))))
+# Tried at their first use: only what compiles needs them.
+once = $(eval $(1) := $(2))$($(1))
+cold-code = $(call once,cold-code,$(call cc-option,-fno-inline-functions -fno-tree-ch -fno-gcse -fno-caller-saves \
+	-fno-jump-tables))
 # A tail call needs a second copy of the epilogue and of its unwind table.
-smallest := $(or $(call cc-option,-Oz),-Os) $(call cc-option,-fno-optimize-sibling-calls -fno-ivopts \
-	-fno-tree-dominator-opts -fno-tree-coalesce-vars)
-small-code := $(call cc-option,-fno-align-functions -fno-align-jumps \
-	-fno-align-loops -freorder-blocks-algorithm=simple -fno-reorder-blocks-and-partition)
-endif
+smallest = $(call once,smallest,$(or $(call cc-option,-Oz),-Os) $(call cc-option,-fno-optimize-sibling-calls \
+	-fno-ivopts -fno-tree-dominator-opts -fno-tree-coalesce-vars))
+small-code = $(call once,small-code,$(call cc-option,-fno-align-functions -fno-align-jumps \
+	-fno-align-loops -freorder-blocks-algorithm=simple -fno-reorder-blocks-and-partition))
 byte-kernels := prepare/bytes_avx2 prepare/bytes_neon prepare/bytes_sse41
 hot := system/error system/sys dmabuf/buffer import/cache import/device import/layout access/lease \
 	prepare/kernels prepare/kernels_avx2 $(byte-kernels) tensor/sync tensor/tensor tensor/together frame/format frame/frame
@@ -214,7 +216,7 @@ $(hot:%=$(O)/lib/%.o): private cold-code :=
 # Files that call the kernel or a driver, or run once for a device, are optimised for size.
 # The others run for each frame.
 warm := $(hot) prepare/axis prepare/rows prepare/bytes system/fork dmabuf/fence import/import access/pending backends/vulkan/jobs backends/vulkan/sync
-$(filter-out $(warm:%=$(O)/lib/%.o),$(patsubst %.c,$(O)/%.o,$(wildcard lib/*/*.c lib/backends/*/*.c udmabuf/*.c))): private size := \
+$(filter-out $(warm:%=$(O)/lib/%.o),$(patsubst %.c,$(O)/%.o,$(wildcard lib/*/*.c lib/backends/*/*.c udmabuf/*.c))): private size = \
 	$(if $(filter -O2,$(CFLAGS)),$(smallest))
 # Loops over pixels, which the compiler turns into vectors. No vector is passed to another file,
 # so the ABI of passing vectors does not matter.
@@ -420,8 +422,10 @@ lab-src := $(wildcard tests/lab/*.c)
 lab := $(if $(and $(CONFIG_BACKEND_CPU),$(CONFIG_BACKEND_VULKAN)),$(lab-src:%.c=$(O)/%))
 bench-src := $(wildcard bench/*.c)
 bench := $(bench-src:%.c=$(O)/%)
-# TESTS_CFLAGS: the tests' own code, other than the library's.
+# TESTS_CFLAGS: the tests' own code, other than the library's. TESTS_LDFLAGS: how programs are linked
+# with the archive for tests.
 TESTS_CFLAGS ?=
+TESTS_LDFLAGS ?=
 cflags-tests = -Ilib -Itests -Itests/harness -Wno-unused-parameter $(TESTS_CFLAGS)
 # The code in the comments of headers, which tests compile and run.
 $(lab:%=%.o): $(gen)/examples
@@ -431,9 +435,14 @@ $(lab:%=%.o): cflags-tests += $(shell $(PKG_CONFIG) --cflags libdrm)
 $(O)/tests/lab/image.o: cflags-tests += -I$(O)/tests/lab
 $(O)/tests/lab/image.o: $(O)/tests/lab/image.spv.h
 
+# Its reference computes for minutes without an optimizer, or with calls that look for races. Races
+# for results are found where memcpy(), memcmp() and memset() get all of them.
+$(O)/tests/unit/prepare.o: cflags-tests += $(if $(filter -O0,$(opt-y) $(CFLAGS) $(TESTS_CFLAGS)),-O1) \
+	$(if $(CONFIG_SANITIZE_THREAD),-fno-sanitize=thread)
+
 define link-test
 	$(call say,LD,$@)
-	$(Q)$(CC) -o $@ $(filter %.o $(fake-common),$^) $(test-a) $(all-ldflags) -ldl -lpthread -lm
+	$(Q)$(CC) -o $@ $(filter %.o $(fake-common),$^) $(test-a) $(all-ldflags) $(TESTS_LDFLAGS) -ldl -lpthread -lm
 endef
 
 $(unit): $(O)/%: $(O)/%.o $(test-a)
@@ -488,7 +497,7 @@ fuzz-src := $(wildcard tests/fuzz/*.c)
 fuzz := $(fuzz-src:%.c=$(O)/%)
 $(fuzz): $(O)/%: $(O)/%.o $(memfds) $(test-a)
 	$(call say,LD,$@)
-	$(Q)$(FUZZ_LD) -o $@ $(filter %.o,$^) $(test-a) $(LIB_FUZZING_ENGINE) $(all-ldflags) -ldl -lpthread -lm
+	$(Q)$(FUZZ_LD) -o $@ $(filter %.o,$^) $(test-a) $(LIB_FUZZING_ENGINE) $(all-ldflags) $(TESTS_LDFLAGS) -ldl -lpthread -lm
 # It uses the reference of a unit test.
 $(O)/tests/fuzz/prepare: $(O)/tests/harness/ktap.o
 # bench/import and bench/frame count the library's allocations.
