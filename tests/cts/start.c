@@ -132,8 +132,7 @@ static void start_fails(void *arg)
 
 	open_start(&s, 0);
 	CHECK_EQ(lab_begin(s.lab, s.fd, -EIO, 3, 0), 0);
-	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, NULL), -EIO);
-	CHECK_SAYS("START");
+	CHECK_ERR_SAYS(dlbuf_acquire(s.t, DLBUF_READ, NULL, NULL), -EIO, "START");
 	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &past), -EIO);
 	CHECK_ERR(dlbuf_acquire_all(&s.t, 1, DLBUF_READ, NULL, NULL), -EIO);
 	CHECK_EQ(counts(&s).begin, 3);
@@ -324,8 +323,7 @@ static void unmappable(void *arg)
 
 	open_start(&s, DLBUF_LAB_NO_MMAP);
 	for (int i = 0; i < 2; i++) {
-		CHECK_ERR(dlbuf_import(s.dev, s.fd, &layout, NULL, &s.t), -EOPNOTSUPP);
-		CHECK_SAYS("mmap");
+		CHECK_ERR_SAYS(dlbuf_import(s.dev, s.fd, &layout, NULL, &s.t), -EOPNOTSUPP, "mmap");
 		CHECK(!s.t);
 	}
 	CHECK_EQ(counts(&s).mmap, 2);
@@ -345,15 +343,13 @@ static void revoked(void *arg)
 	CHECK_OK(dlbuf_acquire(s.t, DLBUF_WRITE, NULL, NULL));
 	CHECK_EQ(lab_revoke(s.lab, s.fd), 0);
 	CHECK_OK(dlbuf_release(s.t, NULL, NULL));
-	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, NULL), -EIO);
-	CHECK_SAYS(strerror(ENODEV));
+	CHECK_ERR_SAYS(dlbuf_acquire(s.t, DLBUF_READ, NULL, NULL), -EIO, strerror(ENODEV));
 	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &past), -EIO);
 	not_acquired(&s);
 	cts_delete(s.t);
 	s.t = NULL;
 	CHECK_OK(dlbuf_device_forget(s.dev, s.fd));
-	CHECK_ERR(dlbuf_import(s.dev, s.fd, &layout, NULL, &u), -ENODEV);
-	CHECK_SAYS(strerror(ENODEV));
+	CHECK_ERR_SAYS(dlbuf_import(s.dev, s.fd, &layout, NULL, &u), -ENODEV, strerror(ENODEV));
 	close_start(&s);
 }
 

@@ -150,6 +150,17 @@ typedef void (*ktap_fn)(void *arg);
 	ktap_check(__FILE__, __LINE__, !!strstr(dlbuf_last_error(), part),   \
 		   "'%s' says nothing of '%s'", dlbuf_last_error(), part)
 
+/* CHECK_ERR(), and the text contains this. */
+#define CHECK_ERR_SAYS(expr, err, part)                                      \
+	({                                                                   \
+		bool ktap_err;                                               \
+									     \
+		ktap_forget();                                               \
+		ktap_err = ktap_check_err(__FILE__, __LINE__, expr, err,     \
+					  #expr, #err);                      \
+		ktap_err &= CHECK_SAYS(part);                                \
+	})
+
 #define REQUIRE(cond)                                                        \
 	do {                                                                 \
 		if (!CHECK(cond))                                            \

@@ -165,24 +165,20 @@ TEST(refused)
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		d = LAYERS(R8, rows[i].second);
-		CHECK_ERR(dlbuf_ffmpeg_frame(av, rows[i].sw, &f), rows[i].err);
-		CHECK_SAYS(rows[i].says);
+		CHECK_ERR_SAYS(dlbuf_ffmpeg_frame(av, rows[i].sw, &f), rows[i].err, rows[i].says);
 	}
 	d = LAYERS(R8, GR88);
 	d.nb_objects = 2;
 	d.objects[1] = (AVDRMObjectDescriptor){ .fd = 8, .format_modifier = 1 };
 	d.layers[1].planes[0].object_index = 1;
-	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f), -EOPNOTSUPP);
-	CHECK_SAYS("modifiers");
+	CHECK_ERR_SAYS(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f), -EOPNOTSUPP, "modifiers");
 	d.layers[1].planes[0].object_index = 2;
-	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f), -EINVAL);
-	CHECK_SAYS("object 2 of 2");
+	CHECK_ERR_SAYS(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f), -EINVAL, "object 2 of 2");
 	d.layers[1].planes[0].object_index = -1;
 	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f), -EINVAL);
 	d = LAYERS(R8, GR88);
 	d.layers[0].planes[0].offset = -1;
-	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f), -EINVAL);
-	CHECK_SAYS("1 bytes before");
+	CHECK_ERR_SAYS(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f), -EINVAL, "1 bytes before");
 	/* A plane ends with its object, if the decoder knows how large that is. */
 	d = LAYERS(R8, GR88);
 	d.objects[0].size = d.layers[1].planes[0].offset;
@@ -199,8 +195,7 @@ TEST(refused)
 	/* As many planes as it should have, in too few layers. */
 	d = LAYERS(R8, R8);
 	d.layers[1].nb_planes = 2;
-	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_YUV420P, &f), -EINVAL);
-	CHECK_SAYS("layer 1 of 2");
+	CHECK_ERR_SAYS(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_YUV420P, &f), -EINVAL, "layer 1 of 2");
 	for (int n = 0; n < 6; n += 5) {
 		d = one_layer();
 		d.nb_objects = n;
@@ -214,12 +209,10 @@ TEST(refused)
 	}
 	d = one_layer();
 	av->width = -60;
-	CHECK_ERR(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL);
-	CHECK_SAYS("-60");
+	CHECK_ERR_SAYS(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL, "-60");
 	av->width = 60;
 	av->format = AV_PIX_FMT_NV12;
-	CHECK_ERR(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL);
-	CHECK_SAYS("nv12");
+	CHECK_ERR_SAYS(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL, "nv12");
 	av->format = AV_PIX_FMT_DRM_PRIME;
 	av->data[0] = NULL;
 	CHECK_ERR(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL);
@@ -885,8 +878,7 @@ TEST(no_mapping)
 	REQUIRE(av);
 	av->format = AV_PIX_FMT_NV12;
 	av->width = av->height = 16;
-	CHECK_ERR(dlbuf_ffmpeg_map(av, DLBUF_READ, &f), -EINVAL);
-	CHECK_SAYS("no hardware's");
+	CHECK_ERR_SAYS(dlbuf_ffmpeg_map(av, DLBUF_READ, &f), -EINVAL, "no hardware's");
 	CHECK_ERR(dlbuf_ffmpeg_map(av, 0, &f), -EINVAL);
 	/* A pool of DRM's whose frame says that it is something else. */
 	real_open(&r, 1, NULL);

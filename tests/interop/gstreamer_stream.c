@@ -388,8 +388,7 @@ TEST(out_of_other_kinds)
 	CHECK_ERR(dlbuf_gstreamer_buffer(&f, &b), -EOPNOTSUPP);
 	f.modifier = DLBUF_MOD_LINEAR;
 	f.orientation = DLBUF_ORIENTATION_TURN_90;
-	CHECK_ERR(dlbuf_gstreamer_buffer(&f, &b), -EOPNOTSUPP);
-	CHECK_SAYS("the tag image-orientation");
+	CHECK_ERR_SAYS(dlbuf_gstreamer_buffer(&f, &b), -EOPNOTSUPP, "the tag image-orientation");
 	f.orientation = DLBUF_ORIENTATION_NONE;
 	CHECK_ERR(dlbuf_gstreamer_frame_caps(&f, 25, 0, 0, &c), -EINVAL);
 	CHECK_ERR(dlbuf_gstreamer_frame_caps(&f, -1, 1, 0, &c), -EINVAL);

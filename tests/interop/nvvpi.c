@@ -238,8 +238,7 @@ TEST(symbols)
 
 	KTAP_KEEPS(KTAP_HEAP, "the loader's");
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		CHECK_ERR(dlbuf_nvvpi_load(rows[i].file, &v), rows[i].err);
-		CHECK_SAYS(rows[i].says);
+		CHECK_ERR_SAYS(dlbuf_nvvpi_load(rows[i].file, &v), rows[i].err, rows[i].says);
 	}
 	CHECK_EQ(v.major, 77);
 	/* A library without a version in its name. */
@@ -347,20 +346,17 @@ TEST(planes)
 			 good[i].n.bits * (good[i].n.ndim == 3 ? 3 : 1));
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-		CHECK_ERR(planes_of(&bad[i].n, bad[i].format, plane, &type),
-			  bad[i].err);
-		CHECK_SAYS(bad[i].says);
+		CHECK_ERR_SAYS(planes_of(&bad[i].n, bad[i].format, plane, &type), bad[i].err,
+			       bad[i].says);
 	}
 	two[0] = t[0];
 	two[1] = NULL;
-	CHECK_ERR(dlbuf_nvvpi_planes(&vpi, two, 2, NVVPI_NV12_ER, plane, &type),
-		  -EINVAL);
-	CHECK_SAYS("tensor 1 is NULL");
+	CHECK_ERR_SAYS(dlbuf_nvvpi_planes(&vpi, two, 2, NVVPI_NV12_ER, plane, &type), -EINVAL,
+		       "tensor 1 is NULL");
 	CHECK_ERR(dlbuf_nvvpi_planes(&vpi, t, 0, NVVPI_U8, plane, &type), -EINVAL);
 	t[1]->dl_tensor.device.device_id = 1;
-	CHECK_ERR(dlbuf_nvvpi_planes(&vpi, t, 2, NVVPI_NV12_ER, plane, &type),
-		  -EINVAL);
-	CHECK_SAYS("different devices");
+	CHECK_ERR_SAYS(dlbuf_nvvpi_planes(&vpi, t, 2, NVVPI_NV12_ER, plane, &type), -EINVAL,
+		       "different devices");
 	t[1]->dl_tensor.device.device_id = 0;
 	drop(t);
 	end();

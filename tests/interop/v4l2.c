@@ -111,8 +111,7 @@ TEST(short_buffers)
 	for (int i = 0; i < 2; i++) {
 		buf.flags = i ? 0 : V4L2_BUF_FLAG_LAST;
 		f = frame;
-		CHECK_ERR(dlbuf_v4l2_frame(&nv12, &buf, fds, &f), -ENODATA);
-		CHECK_SAYS("is empty");
+		CHECK_ERR_SAYS(dlbuf_v4l2_frame(&nv12, &buf, fds, &f), -ENODATA, "is empty");
 		CHECK(!memcmp(&f, &none, sizeof(f)));
 	}
 	/* 128 x 48 bytes, but for the padding of the last row. */
@@ -826,8 +825,7 @@ TEST(output_refused)
 	CHECK_OK(dlbuf_v4l2_output(&fmt, &f, &buf));
 	CHECK_EQ(buf.field, V4L2_FIELD_BOTTOM);
 	f.modifier = 0x0100000000000001;
-	CHECK_ERR(dlbuf_v4l2_output(&fmt, &f, &buf), -EOPNOTSUPP);
-	CHECK_SAYS("no modifiers");
+	CHECK_ERR_SAYS(dlbuf_v4l2_output(&fmt, &f, &buf), -EOPNOTSUPP, "no modifiers");
 	f.modifier = DLBUF_MOD_LINEAR;
 	f.planes[0].fd = -1;
 	CHECK_ERR(dlbuf_v4l2_output(&fmt, &f, &buf), -EBADF);

@@ -460,8 +460,7 @@ static void stopped(void *arg)
 	pthread_join(thread, NULL);
 	CHECK_EQ(w.ret, -ECANCELED);
 	CHECK_ERR(dlbuf_camera_frame(w.cam, 0, &frame), -ECANCELED);
-	CHECK_ERR(dlbuf_camera_buffer(w.cam, 0, &frame), -ECANCELED);
-	CHECK_SAYS("was stopped");
+	CHECK_ERR_SAYS(dlbuf_camera_buffer(w.cam, 0, &frame), -ECANCELED, "was stopped");
 	CHECK_EQ(poll(&p, 1, 0), 1);
 	/* The node is closed, and no other file has its number. */
 	CHECK(ioctl(p.fd, VIDIOC_QUERYCAP, &cap) < 0 && errno == ENOTTY);

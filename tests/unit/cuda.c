@@ -48,8 +48,7 @@ TEST(no_device)
 	dlbuf_log_set(count_warnings, NULL, DLBUF_LOG_WARN);
 	watch("cuInit");
 	for (int i = 0; i < 3; i++) {
-		CHECK_ERR(dlbuf_device_open("cuda", NULL, &dev), -ENODEV);
-		CHECK_SAYS("cuInit");
+		CHECK_ERR_SAYS(dlbuf_device_open("cuda", NULL, &dev), -ENODEV, "cuInit");
 		CHECK_SAYS("CUDA_ERROR_NO_DEVICE (100)");
 	}
 	CHECK_EQ(seen, 1);
@@ -66,8 +65,7 @@ TEST(another_drivers_library)
 	begin("mismatch");
 	dlbuf_log_set(count_warnings, NULL, DLBUF_LOG_WARN);
 	watch("cuInit");
-	CHECK_ERR(dlbuf_device_open("cuda", NULL, &dev), -EIO);
-	CHECK_SAYS("cuInit");
+	CHECK_ERR_SAYS(dlbuf_device_open("cuda", NULL, &dev), -EIO, "cuInit");
 	CHECK_SAYS("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)");
 	CHECK(warnings);
 	fake->init = CUABI_SUCCESS;
@@ -259,21 +257,16 @@ TEST(what_cannot_be_wrapped)
 	CHECK_EQ(cu.Init(0), 0);
 	REQUIRE(!cux.CtxCreate(&ctx, 0, 0));
 	REQUIRE(!cu.CtxPopCurrent(&popped));
-	CHECK_ERR(dlbuf_device_wrap_cuda(NULL, NULL, &dev), -EINVAL);
-	CHECK_SAYS("context");
-	CHECK_ERR(dlbuf_device_wrap_cuda(ctx, NULL, NULL), -EINVAL);
-	CHECK_SAYS("out");
+	CHECK_ERR_SAYS(dlbuf_device_wrap_cuda(NULL, NULL, &dev), -EINVAL, "context");
+	CHECK_ERR_SAYS(dlbuf_device_wrap_cuda(ctx, NULL, NULL), -EINVAL, "out");
 	CHECK_ERR(dlbuf_device_wrap_cuda(ctx, &opts, &dev), -EINVAL);
 	CHECK_SAYS("device flags 0x80000000 are unknown");
-	CHECK_ERR(dlbuf_device_wrap_cuda(&none, NULL, &dev), -EINVAL);
-	CHECK_SAYS("is not a CUcontext");
+	CHECK_ERR_SAYS(dlbuf_device_wrap_cuda(&none, NULL, &dev), -EINVAL, "is not a CUcontext");
 	forgive(1);
 	break_call("cuCtxGetDevice", CUABI_UNKNOWN, 0);
-	CHECK_ERR(dlbuf_device_wrap_cuda(ctx, NULL, &dev), -EIO);
-	CHECK_SAYS("cuCtxGetDevice");
+	CHECK_ERR_SAYS(dlbuf_device_wrap_cuda(ctx, NULL, &dev), -EIO, "cuCtxGetDevice");
 	break_call("cuDeviceGetName", CUABI_UNKNOWN, 0);
-	CHECK_ERR(dlbuf_device_wrap_cuda(ctx, NULL, &dev), -EIO);
-	CHECK_SAYS("cuDeviceGetName");
+	CHECK_ERR_SAYS(dlbuf_device_wrap_cuda(ctx, NULL, &dev), -EIO, "cuDeviceGetName");
 	break_call("cuCtxPushCurrent_v2", CUABI_DEINITIALIZED, 1);
 	CHECK_ERR(dlbuf_device_wrap_cuda(ctx, NULL, &dev), -ENODEV);
 	heal();

@@ -39,10 +39,8 @@ TEST(direct_is_compared_once)
 				import_finish(&f, 0);
 				continue;
 			}
-			CHECK_ERR(import_as(&f, dev,
-					    PATH_BIT(DLBUF_PATH_DIRECT),
-					    DLBUF_RW), -EOPNOTSUPP);
-			CHECK_SAYS("reads other bytes than the CPU does");
+			CHECK_ERR_SAYS(import_as(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT), DLBUF_RW),
+				       -EOPNOTSUPP, "reads other bytes than the CPU does");
 			import_finish(&f, -1);
 		}
 		CHECK_EQ(seen, wrong ? 7 : 2);
@@ -170,9 +168,8 @@ TEST(host_is_refused)
 		dev = open_ok();
 		if (cases[i].call)
 			break_call(cases[i].call, cases[i].result, 0);
-		CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_HOST),
-				    DLBUF_RW), cases[i].ret);
-		CHECK_SAYS(cases[i].says);
+		CHECK_ERR_SAYS(import_as(&f, dev, PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW),
+			       cases[i].ret, cases[i].says);
 		/* Only where the driver was asked that matters. */
 		CHECK_EQ(strstr(dlbuf_last_error(), "memfd") != NULL,
 			 cases[i].call != NULL);
@@ -288,8 +285,7 @@ TEST(none_serves)
 	CHECK_SAYS("MAY_COPY would allow a copy");
 	import_finish(&f, -1);
 	break_call("cuMemHostAlloc", CUABI_UNKNOWN, 0);
-	CHECK_ERR(import_as(&f, dev, ALL, DLBUF_RW), -EOPNOTSUPP);
-	CHECK_SAYS("; bridge: ");
+	CHECK_ERR_SAYS(import_as(&f, dev, ALL, DLBUF_RW), -EOPNOTSUPP, "; bridge: ");
 	CHECK_SAYS("; copy: cuMemHostAlloc: CUDA_ERROR_UNKNOWN (999)");
 	CHECK(!strstr(dlbuf_last_error(), "MAY_COPY"));
 	import_finish(&f, -1);
@@ -363,8 +359,7 @@ static void check_send(DLManagedTensorVersioned *tensor)
 	int sock[2];
 
 	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock));
-	CHECK_ERR(dlbuf_send(sock[0], &tensor, 1, &dontwait), -EAGAIN);
-	CHECK_SAYS("work on the dma-buf");
+	CHECK_ERR_SAYS(dlbuf_send(sock[0], &tensor, 1, &dontwait), -EAGAIN, "work on the dma-buf");
 	CHECK_ERR(dlbuf_send(sock[0], &tensor, 1, &past), -ETIME);
 	close(sock[0]);
 	close(sock[1]);

@@ -156,8 +156,7 @@ TEST(green_contexts)
 	/* With the context go its streams, which is no loss. */
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
 	CHECK_EQ(cux.GreenCtxDestroy(green), 0);
-	CHECK_ERR(cuda_backend.stream(f.dev, ON(app.stream), true), -EINVAL);
-	CHECK_SAYS("green context");
+	CHECK_ERR_SAYS(cuda_backend.stream(f.dev, ON(app.stream), true), -EINVAL, "green context");
 	until_over(release(&f, DLBUF_READ, app.stream));
 	CHECK_OK(cuda_backend.stream(f.dev, ON(NULL), true));
 	app_finish(&app, &f);
@@ -253,18 +252,15 @@ static void check_end(enum end end_of, enum dlbuf_path path)
 		CHECK_EQ(cux.StreamBeginCapture(capturing, 0), 0);
 	if (end_of == DESTROYED) {
 		CHECK_EQ(cu.StreamDestroy(s), 0);
-		CHECK_ERR(cuda_backend.stream(dev, ON(s), true), -EINVAL);
-		CHECK_SAYS("was destroyed");
+		CHECK_ERR_SAYS(cuda_backend.stream(dev, ON(s), true), -EINVAL, "was destroyed");
 		CHECK_OK(cuda_backend.stream(dev, ON(app.stream), true));
 	}
 	if (end_of == ON_ANOTHER_THREAD) {
 		REQUIRE(!pthread_create(&thread, NULL, end_access, &e));
 		pthread_join(thread, NULL);
 	} else if (path == DLBUF_PATH_COPY) {
-		CHECK_ERR(cuda_backend.release(f.imp, DLBUF_RW, ON(e.handle), &e.fence,
-					       NULL),
-			  -EIO);
-		CHECK_SAYS("a copy is not written back");
+		CHECK_ERR_SAYS(cuda_backend.release(f.imp, DLBUF_RW, ON(e.handle), &e.fence, NULL),
+			       -EIO, "a copy is not written back");
 	} else {
 		e.fence = release(&f, DLBUF_RW, e.handle);
 	}

@@ -241,8 +241,7 @@ static void refused(int err, const char *says)
 {
 	unsigned int submits = fake->submits;
 
-	CHECK_ERR(detile(), err);
-	CHECK_SAYS(says);
+	CHECK_ERR_SAYS(detile(), err, says);
 	CHECK_EQ(fake->submits, submits);
 	CHECK_EQ(fake->live[FAKE_IMAGE], 0);
 	CHECK_EQ(fake->live[FAKE_MEMORY], 1);
@@ -712,8 +711,7 @@ TEST(every_failure_with_fences)
 		tiled_open();
 		frame(NV12, X_TILED, 16, 16, 2);
 		fail_call(calls[i], VK_ERROR_DEVICE_LOST);
-		CHECK_ERR(vulkan_backend.detile(&tiled.d, in, &out), -EIO);
-		CHECK_SAYS(calls[i]);
+		CHECK_ERR_SAYS(vulkan_backend.detile(&tiled.d, in, &out), -EIO, calls[i]);
 		CHECK_EQ(fake->live[FAKE_IMAGE], 0);
 		CHECK_EQ(fake->pending, 0);
 		fake->failing = NULL;

@@ -193,13 +193,11 @@ TEST(a_code_needs_its_space)
 	/* RGB3 is V4L2's word only. */
 	f.code_space = DLBUF_CODE_DRM;
 	f.code = DLBUF_FOURCC('R', 'G', 'B', '3');
-	CHECK_ERR(layouts(&f), -EINVAL);
-	CHECK_SAYS("DRM");
+	CHECK_ERR_SAYS(layouts(&f), -EINVAL, "DRM");
 	CHECK_SAYS("RGB3");
 	f.code_space = DLBUF_CODE_V4L2;
 	f.code = DLBUF_FOURCC('B', 'G', '2', '4');
-	CHECK_ERR(layouts(&f), -EINVAL);
-	CHECK_SAYS("V4L2");
+	CHECK_ERR_SAYS(layouts(&f), -EINVAL, "V4L2");
 }
 
 /* Tensors show the stored picture, with any orientation. */
@@ -218,18 +216,15 @@ TEST(orientations_change_no_tensor)
 			      !memcmp(planes[k].strides, upright[k].strides, sizeof(planes[k].strides)));
 	}
 	f.orientation = 8;
-	CHECK_ERR(layouts(&f), -EINVAL);
-	CHECK_SAYS("orientation is 8: 0 to 7 are possible");
+	CHECK_ERR_SAYS(layouts(&f), -EINVAL, "orientation is 8: 0 to 7 are possible");
 	f.orientation = -1;
 	CHECK_ERR(layouts(&f), -EINVAL);
 	f.orientation = 0;
 	f.reserved = 1;
-	CHECK_ERR(layouts(&f), -EINVAL);
-	CHECK_SAYS("reserved is 0x1: it must be 0");
+	CHECK_ERR_SAYS(layouts(&f), -EINVAL, "reserved is 0x1: it must be 0");
 	f.reserved = 0;
 	f.reserved2 = &f;
-	CHECK_ERR(layouts(&f), -EINVAL);
-	CHECK_SAYS("reserved2 is not NULL");
+	CHECK_ERR_SAYS(layouts(&f), -EINVAL, "reserved2 is not NULL");
 }
 
 TEST(unknown_codes)
@@ -250,8 +245,7 @@ TEST(big_endian)
 	struct dlbuf_frame f = nv12();
 
 	f.code |= 1u << 31;
-	CHECK_ERR(layouts(&f), -EOPNOTSUPP);
-	CHECK_SAYS("big-endian");
+	CHECK_ERR_SAYS(layouts(&f), -EOPNOTSUPP, "big-endian");
 	CHECK_SAYS("NV12");
 	f.code_space = DLBUF_CODE_V4L2;
 	CHECK_ERR(layouts(&f), -EOPNOTSUPP);
@@ -262,11 +256,9 @@ TEST(modifiers)
 	struct dlbuf_frame f = nv12();
 
 	f.modifier = DLBUF_MOD_INVALID;
-	CHECK_ERR(layouts(&f), -EOPNOTSUPP);
-	CHECK_SAYS("INVALID");
+	CHECK_ERR_SAYS(layouts(&f), -EOPNOTSUPP, "INVALID");
 	f.modifier = 0x0100000000000001; /* Intel's X tiling */
-	CHECK_ERR(layouts(&f), -EOPNOTSUPP);
-	CHECK_SAYS("0x0100000000000001");
+	CHECK_ERR_SAYS(layouts(&f), -EOPNOTSUPP, "0x0100000000000001");
 	CHECK_SAYS("MAY_COPY");
 	f.modifier = UINT64_MAX;
 	CHECK_ERR(layouts(&f), -EOPNOTSUPP);
@@ -357,8 +349,7 @@ TEST(sizes)
 	f.code = DLBUF_FOURCC('Y', 'U', 'Y', 'V');
 	f.width = 639;
 	f.planes[0].pitch = 1280;
-	CHECK_ERR(layouts(&f), -EINVAL);
-	CHECK_SAYS("639");
+	CHECK_ERR_SAYS(layouts(&f), -EINVAL, "639");
 }
 
 TEST(planes)
@@ -373,8 +364,7 @@ TEST(planes)
 	CHECK_ERR(layouts(&f), -EINVAL);
 	/* DRM gives each plane its own offset and pitch. */
 	f.nplanes = 1;
-	CHECK_ERR(layouts(&f), -EINVAL);
-	CHECK_SAYS("2 planes");
+	CHECK_ERR_SAYS(layouts(&f), -EINVAL, "2 planes");
 }
 
 TEST(pitches)
@@ -382,8 +372,7 @@ TEST(pitches)
 	struct dlbuf_frame f = nv12();
 
 	f.planes[0].pitch = 639;
-	CHECK_ERR(layouts(&f), -EINVAL);
-	CHECK_SAYS("plane 0");
+	CHECK_ERR_SAYS(layouts(&f), -EINVAL, "plane 0");
 	f.planes[0].pitch = -639;
 	CHECK_ERR(layouts(&f), -EINVAL);
 	f.planes[0].pitch = 0;
@@ -392,8 +381,7 @@ TEST(pitches)
 	CHECK_OK(layouts(&f));
 	f = nv12();
 	f.planes[1].pitch = 639;
-	CHECK_ERR(layouts(&f), -EINVAL);
-	CHECK_SAYS("plane 1");
+	CHECK_ERR_SAYS(layouts(&f), -EINVAL, "plane 1");
 	/* Rows of chroma are as long as luma's, rounded up to pairs. */
 	f = nv12();
 	f.width = 639;

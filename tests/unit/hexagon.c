@@ -211,8 +211,7 @@ TEST(a_library_for_each_kind)
 		SKIP("FastRPC's library is installed");
 	unsetenv("DLBUF_HEXAGON_LIBRARY");
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		CHECK_ERR(dlbuf_device_open(cases[i][0], NULL, &dev), -ENODEV);
-		CHECK_SAYS(cases[i][1]);
+		CHECK_ERR_SAYS(dlbuf_device_open(cases[i][0], NULL, &dev), -ENODEV, cases[i][1]);
 	}
 	CHECK_OK(dlbuf_device_each(list, &l));
 	CHECK_STR(l.names, "hexagon ");
@@ -438,8 +437,7 @@ TEST(an_old_library_and_a_large_buffer)
 		SKIP("no buffer is that large");
 	begin_device("libhexagon-old.so", "", 0);
 	REQUIRE(!ftruncate(fd, 1ll << 31));
-	CHECK_ERR(import(dev, fd, &t), -EOPNOTSUPP);
-	CHECK_SAYS("registers 2147483647 at most");
+	CHECK_ERR_SAYS(import(dev, fd, &t), -EOPNOTSUPP, "registers 2147483647 at most");
 	end_device();
 	begin_cdsp();
 	REQUIRE(!ftruncate(fd, 1ll << 31));
@@ -480,8 +478,7 @@ TEST(results)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		fake->failing = "fastrpc_mmap";
 		fake->result = cases[i].aee;
-		CHECK_ERR(import(dev, fd, &t), cases[i].ret);
-		CHECK_SAYS("hexagon:cdsp: fastrpc_mmap(): ");
+		CHECK_ERR_SAYS(import(dev, fd, &t), cases[i].ret, "hexagon:cdsp: fastrpc_mmap(): ");
 		CHECK_SAYS(cases[i].says);
 		CHECK_EQ(fake->live[FAKE_REGISTRATION], 0);
 	}
@@ -509,8 +506,7 @@ TEST(no_session)
 	uint64_t handle;
 
 	begin_device("libhexagon.so", "nosession", 0);
-	CHECK_ERR(import(dev, fd, &t), -EOPNOTSUPP);
-	CHECK_SAYS("open a remote handle first");
+	CHECK_ERR_SAYS(import(dev, fd, &t), -EOPNOTSUPP, "open a remote handle first");
 	handle = open_session();
 	t = import_ok(dev, fd);
 	close_device();

@@ -230,9 +230,8 @@ TEST(foreign_dma_bufs_are_tried_once_per_exporter)
 
 		exporter = cases[i].exporter;
 		seen = 0;
-		CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT), DLBUF_RW),
-			  -EOPNOTSUPP);
-		CHECK_SAYS("dma-bufs that are not amdgpu's");
+		CHECK_ERR_SAYS(import_as(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT), DLBUF_RW),
+			       -EOPNOTSUPP, "dma-bufs that are not amdgpu's");
 		CHECK_EQ(seen, cases[i].asked);
 		import_finish(&f, -1);
 	}

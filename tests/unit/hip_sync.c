@@ -35,15 +35,13 @@ TEST(which_streams)
 	REQUIRE(!cux.CtxCreate(&second, 0, 1));
 	REQUIRE(!cu.StreamCreate(&other, 0));
 	REQUIRE(!cux.CtxSetCurrent(app.ctx));
-	CHECK_ERR(check_stream(dev, other), -EINVAL);
-	CHECK_SAYS("is of hip:1, not of hip:0");
+	CHECK_ERR_SAYS(check_stream(dev, other), -EINVAL, "is of hip:1, not of hip:0");
 	CHECK_EQ(cux.CtxDestroy(second), 0);
 	break_call("hipStreamGetDevice", HIPABI_UNKNOWN, 0);
 	CHECK_ERR(check_stream(dev, app.stream), -EIO);
 	CHECK_SAYS("hipStreamGetDevice: hipErrorUnknown (999)");
 	break_call("hipStreamIsCapturing", HIPABI_UNKNOWN, 0);
-	CHECK_ERR(check_stream(dev, app.stream), -EIO);
-	CHECK_SAYS("hipStreamIsCapturing");
+	CHECK_ERR_SAYS(check_stream(dev, app.stream), -EIO, "hipStreamIsCapturing");
 	heal();
 	app_end(&app);
 	dlbuf_device_close(dev);
@@ -66,8 +64,7 @@ TEST(captures)
 	import_ok(&f, dev, DLBUF_PATH_COPY);
 	for (int mode = 0; mode <= 2; mode++) {
 		CHECK_EQ(hipx.StreamBeginCapture((hip_stream)app.stream, mode), 0);
-		CHECK_ERR(check_stream(dev, app.stream), -EBUSY);
-		CHECK_SAYS("is being captured");
+		CHECK_ERR_SAYS(check_stream(dev, app.stream), -EBUSY, "is being captured");
 		/* Another one meanwhile, with all that it needs. */
 		fence = pending_fence();
 		CHECK_OK(acquire(&f, DLBUF_READ, blocking, fence));
@@ -107,8 +104,7 @@ TEST(trap_a_destroyed_stream_crashes)
 		REQUIRE(!cu.StreamCreate(&gone, 0));
 		CHECK_OK(acquire(&f, DLBUF_RW, gone, -1));
 		CHECK_EQ(cu.StreamDestroy(gone), 0);
-		CHECK_ERR(check_stream(f.dev, gone), -EINVAL);
-		CHECK_SAYS("was destroyed");
+		CHECK_ERR_SAYS(check_stream(f.dev, gone), -EINVAL, "was destroyed");
 		/* As the deletion of a tensor does. */
 		event = release(&f, DLBUF_RW, gone);
 		until_signalled(event);

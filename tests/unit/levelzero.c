@@ -151,9 +151,8 @@ TEST(host_is_refused)
 	begin("nozex");
 	dev = open_ok();
 	/* Not of a mapping that cannot be pinned. */
-	CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW),
-		  -EOPNOTSUPP);
-	CHECK_SAYS("memory that can be pinned");
+	CHECK_ERR_SAYS(import_as(&f, dev, PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW), -EOPNOTSUPP,
+		       "memory that can be pinned");
 	import_finish(&f, -1);
 	for (int i = 0; i < 2; i++) {
 		fake->no_sysmem = fake->ignore_sysmem = false;

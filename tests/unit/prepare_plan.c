@@ -434,8 +434,7 @@ TEST(frames_of_another_kind)
 	REQUIRE(!dlbuf_prepare_create(dev, &grey_frame, &o, &plan));
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		snprintf(want, sizeof(want), "the frame has another %s:", rows[i].what);
-		CHECK_ERR(dlbuf_prepare_frame(plan, &rows[i].f, NULL, &grey), -EINVAL);
-		CHECK_SAYS(want);
+		CHECK_ERR_SAYS(dlbuf_prepare_frame(plan, &rows[i].f, NULL, &grey), -EINVAL, want);
 	}
 	dlbuf_prepare_destroy(plan);
 	dlbuf_device_close(dev);

@@ -235,8 +235,7 @@ TEST(arguments)
 	begin();
 	other = import(f.cpu, f.memfd);
 	CHECK_ERR(dlbuf_vpi_send(NULL, "a", NULL), -EINVAL);
-	CHECK_ERR(dlbuf_vpi_send(other, "a", NULL), -EINVAL);
-	CHECK_SAYS("the tensor is of cpu");
+	CHECK_ERR_SAYS(dlbuf_vpi_send(other, "a", NULL), -EINVAL, "the tensor is of cpu");
 	other->deleter(other);
 	CHECK_ERR(dlbuf_vpi_send(f.t, NULL, NULL), -EINVAL);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
@@ -246,13 +245,11 @@ TEST(arguments)
 	for (size_t i = 0; i < ARRAY_SIZE(ndims); i++) {
 		f.t->dl_tensor.ndim = ndims[i];
 		CHECK_ERR(dlbuf_vpi_send(f.t, "a", &now), -EINVAL);
-		CHECK_ERR(dlbuf_send(f.sock, &f.t, 1, &now), -EINVAL);
-		CHECK_SAYS("were changed");
+		CHECK_ERR_SAYS(dlbuf_send(f.sock, &f.t, 1, &now), -EINVAL, "were changed");
 	}
 	f.t->dl_tensor.ndim = ARRAY_SIZE(shape);
 	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
-	CHECK_ERR(dlbuf_vpi_send(f.t, "a", NULL), -EINVAL);
-	CHECK_SAYS("not acquired");
+	CHECK_ERR_SAYS(dlbuf_vpi_send(f.t, "a", NULL), -EINVAL, "not acquired");
 	CHECK_ERR(dlbuf_vpi_recv(f.cpu, f.sock, NULL, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_vpi_recv(f.cpu, f.sock, NULL, &a), -EINVAL);
 	a.size = sizeof(a);
@@ -578,8 +575,7 @@ TEST(closed_while_in_use)
 	child = bystander(stays);
 	dlbuf_device_close(f.sim);
 	CHECK_ERR(dlbuf_vpi_recv(f.cpu, f.sock, NULL, &none), -EPIPE);
-	CHECK_ERR(dlbuf_vpi_send(f.t, "b", NULL), -EPIPE);
-	CHECK_SAYS("is closed");
+	CHECK_ERR_SAYS(dlbuf_vpi_send(f.t, "b", NULL), -EPIPE, "is closed");
 	REQUIRE_OK(dlbuf_device_open(device(), NULL, &f.sim));
 	hand_back(&a);
 	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
@@ -683,8 +679,7 @@ TEST(simulator_dies)
 		kill_simulator(pid, says);
 		until_over(fence);
 		CHECK_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, NULL));
-		CHECK_ERR(dlbuf_vpi_send(f.t, "a", NULL), -EPIPE);
-		CHECK_SAYS("the simulator has ended");
+		CHECK_ERR_SAYS(dlbuf_vpi_send(f.t, "a", NULL), -EPIPE, "the simulator has ended");
 	}
 	end();
 }
@@ -717,8 +712,7 @@ TEST(one_simulator_at_a_time)
 	REQUIRE_OK(dlbuf_vpi_send(f.t, "a", NULL));
 	REQUIRE_OK(dlbuf_vpi_connect(name(), &second));
 	REQUIRE_OK(dlbuf_vpi_send(f.t, "b", NULL));
-	CHECK_ERR(dlbuf_vpi_recv(f.cpu, second, NULL, &a), -EBUSY);
-	CHECK_SAYS("has another simulator");
+	CHECK_ERR_SAYS(dlbuf_vpi_recv(f.cpu, second, NULL, &a), -EBUSY, "has another simulator");
 	close(second);
 	for (int i = 0; i < 2; i++) {
 		a = receive();

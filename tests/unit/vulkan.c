@@ -265,8 +265,7 @@ TEST(memory_that_does_not_fit)
 	begin();
 	dev = open_ok();
 	fake->physical[0].granularity = 65536;
-	CHECK_ERR(import_into(&f, dev), -EOPNOTSUPP);
-	CHECK_SAYS("65536");
+	CHECK_ERR_SAYS(import_into(&f, dev), -EOPNOTSUPP, "65536");
 	import_finish(&f, -1);
 	fake->physical[0].granularity = 4096;
 	fake->physical[0].fd_types = 0x04;
@@ -435,8 +434,7 @@ TEST(every_refusal_of_an_import)
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
 		for (size_t j = 0; j < ARRAY_SIZE(results); j++) {
 			fail_call(calls[i], results[j].result);
-			CHECK_ERR(import_into(&f, dev), results[j].ret);
-			CHECK_SAYS(calls[i]);
+			CHECK_ERR_SAYS(import_into(&f, dev), results[j].ret, calls[i]);
 			CHECK_SAYS(results[j].name);
 			CHECK_EQ(fake->live[FAKE_BUFFER], 0);
 			CHECK_EQ(fake->live[FAKE_MEMORY], 0);

@@ -416,8 +416,7 @@ TEST(drained)
 	CHECK_OK(dlbuf_device_drain(f.dev, 1));
 	in = pending_fence();
 	CHECK_OK(acquire_after(DLBUF_RW, in));
-	CHECK_ERR(dlbuf_device_drain(f.dev, 1), -ETIME);
-	CHECK_SAYS("not complete at the deadline");
+	CHECK_ERR_SAYS(dlbuf_device_drain(f.dev, 1), -ETIME, "not complete at the deadline");
 	close(release_fence(DLBUF_RW));
 	CHECK_ERR(dlbuf_device_drain(f.dev, 1), -ETIME);
 	fail_call("vkGetFenceStatus", VK_ERROR_DEVICE_LOST);
