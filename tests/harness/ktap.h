@@ -101,6 +101,17 @@ typedef void (*ktap_fn)(void *arg);
 	}                                                                    \
 	static void name##_case(void *arg __attribute__((unused)))
 
+/* A case between these two calls. */
+#define TEST_BETWEEN(name, begin, end)                                       \
+	static void name##_between(void);                                    \
+	TEST(name)                                                           \
+	{                                                                    \
+		begin;                                                       \
+		name##_between();                                            \
+		end;                                                         \
+	}                                                                    \
+	static void name##_between(void)
+
 #define KTAP_MAIN()                                                          \
 	int main(int argc, char **argv)                                      \
 	{                                                                    \

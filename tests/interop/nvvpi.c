@@ -161,6 +161,8 @@ static void end(void)
 	CHECK(!stub.images && !stub.streams && !stub.locks);
 }
 
+#define NVVPI_CASE(name, major) TEST_BETWEEN(name, begin(major), end())
+
 static void fire(void *data)
 {
 	fired++;
@@ -289,7 +291,7 @@ static int planes_of(const struct numbers *n, uint64_t format,
 	return dlbuf_nvvpi_planes(&vpi, list, 1, format, plane, type);
 }
 
-TEST(planes)
+NVVPI_CASE(planes, 3)
 {
 	static const struct {
 		struct numbers n;
@@ -333,7 +335,6 @@ TEST(planes)
 	struct dlbuf_nvvpi_plane plane[4];
 	enum dlbuf_nvvpi_type type;
 
-	begin(3);
 	import(t);
 	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
 		if (!CHECK_OK(planes_of(&good[i].n, good[i].format, plane, &type)))
@@ -359,18 +360,16 @@ TEST(planes)
 		       "different devices");
 	t[1]->dl_tensor.device.device_id = 0;
 	drop(t);
-	end();
 }
 
 /* ---- ownership */
 
-TEST(shares_of_tensors)
+NVVPI_CASE(shares_of_tensors, 3)
 {
 	struct dlbuf_nvvpi_image img = { 0 };
 	DLManagedTensorVersioned foreign = { .version = { 1, 0 } };
 	DLManagedTensorVersioned *t[DLBUF_NVVPI_MAX_PLANES + 1], *two[2] = { NULL, &foreign };
 
-	begin(3);
 	/* The image has shares of its own. Then other memory for the same image. */
 	for (unsigned int i = 0; i < 4; i++) {
 		import(t);
@@ -401,10 +400,9 @@ TEST(shares_of_tensors)
 	CHECK_EQ(fired, 4);
 	dlbuf_nvvpi_unwrap(&vpi, &img);
 	CHECK_EQ(fired, 5);
-	end();
 }
 
-TEST(leases_of_frames)
+NVVPI_CASE(leases_of_frames, 4)
 {
 	int fd = new_dma_buf(), other = new_dma_buf();
 	struct dlbuf_frame good = frame_of(fd), f[4] = { good, good, good, good };
@@ -417,7 +415,6 @@ TEST(leases_of_frames)
 	};
 	struct dlbuf_nvvpi_image img = { 0 };
 
-	begin(4);
 	f[0].order = DLBUF_ORDER_IMPLICIT;
 	f[1].planes[1].fd = other;
 	f[2].nplanes = 0;
@@ -439,16 +436,14 @@ TEST(leases_of_frames)
 	CHECK_EQ(fired, 3);
 	close(fd);
 	close(other);
-	end();
 }
 
-TEST(locks)
+NVVPI_CASE(locks, 3)
 {
 	struct dlbuf_nvvpi_image img = { 0 };
 	DLManagedTensorVersioned *t[2];
 	struct dlbuf_frame f = frame_of(-1);
 
-	begin(3);
 	CHECK_ERR(dlbuf_nvvpi_lock(&vpi, &img, DLBUF_READ), -EINVAL);
 	CHECK_ERR(dlbuf_nvvpi_unlock(&vpi, &img), -EINVAL);
 	import(t);
@@ -467,7 +462,6 @@ TEST(locks)
 	/* unwrap() unlocks. */
 	dlbuf_nvvpi_unwrap(&vpi, &img);
 	drop(t);
-	end();
 }
 
 /* All calls of one frame's way, and a frame by its fd. */
@@ -505,11 +499,10 @@ static int walk(void)
 }
 
 /* Each call fails with each status: the header's code, and nothing is kept. */
-TEST(each_call_fails)
+NVVPI_CASE(each_call_fails, 3)
 {
 	unsigned int n;
 
-	begin(3);
 	for (int status = 1; status < (int)ARRAY_SIZE(statuses); status++) {
 		/* The last call, vpiStreamSync(), reports failed work only. */
 		for (n = 1; n <= (statuses[status].err == -EIO ? 8 : 7); n++) {
@@ -527,7 +520,6 @@ TEST(each_call_fails)
 	stub.fail_at = 9;
 	CHECK_OK(walk());
 	CHECK_EQ(stub.calls, 8);
-	end();
 }
 
 KTAP_MAIN()

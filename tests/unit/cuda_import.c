@@ -198,11 +198,10 @@ static int pages_present(const void *map, size_t bytes)
 }
 
 /* A GPU that walks the CPU's page tables needs no registration. */
-TEST(host_is_coherent)
+DOUBLE_CASE(host_is_coherent, "grace")
 {
 	struct fixture f;
 
-	begin("grace");
 	break_call("cuMemHostRegister_v2", CUABI_INVALID_VALUE, 0);
 	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
 	heal();
@@ -213,17 +212,15 @@ TEST(host_is_coherent)
 		CHECK_EQ(pages_present(queue_memory_of(f.imp)->map, IMPORT_BYTES),
 			 IMPORT_BYTES / sysconf(_SC_PAGESIZE));
 	give_up(&f);
-	end();
 }
 
 /* A file of which there is no mapping at all. */
-TEST(what_cannot_be_mapped)
+DOUBLE_CASE(what_cannot_be_mapped, "")
 {
 	int fd = pending_fence();
 	struct dlbuf_device *dev;
 	struct fixture f;
 
-	begin("");
 	dev = open_ok();
 	fixture_make(&f, dev, PATH_BIT(DLBUF_PATH_HOST) |
 		     PATH_BIT(DLBUF_PATH_COPY), DLBUF_RW);
@@ -234,7 +231,6 @@ TEST(what_cannot_be_mapped)
 	import_finish(&f, -1);
 	dlbuf_device_close(dev);
 	close(fd);
-	end();
 }
 
 /*
@@ -272,12 +268,11 @@ TEST(no_memory_to_map)
 
 /* ---------------------------------------------------------------- paths */
 
-TEST(none_serves)
+DOUBLE_CASE(none_serves, "noregister")
 {
 	struct dlbuf_device *dev;
 	struct fixture f;
 
-	begin("noregister");
 	dev = open_ok();
 	CHECK_ERR(import_as(&f, dev, PATHS_SHARED, DLBUF_RW), -EOPNOTSUPP);
 	CHECK_SAYS("cuda:0 has no path to this dma-buf: direct: ");
@@ -296,7 +291,6 @@ TEST(none_serves)
 	import_finish(&f, -1);
 	heal();
 	dlbuf_device_close(dev);
-	end();
 }
 
 struct probed {

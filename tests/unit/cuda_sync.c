@@ -13,14 +13,13 @@
 
 /* ---------------------------------------------------------------- streams */
 
-TEST(which_streams)
+DOUBLE_CASE(which_streams, "")
 {
 	struct dlbuf_device *dev;
 	cuda_context other;
 	cuda_stream stream;
 	struct app app;
 
-	begin("");
 	dev = open_ok();
 	app_begin(&app, dev);
 	CHECK_OK(cuda_backend.stream(dev, ON(NULL), false));
@@ -51,11 +50,10 @@ TEST(which_streams)
 		 STREAM_UNORDERED);
 	heal();
 	dlbuf_device_close(dev);
-	end();
 }
 
 /* A query does not end the capture of a graph. */
-TEST(captures)
+DOUBLE_CASE(captures, "")
 {
 	struct dlbuf_device *dev;
 	cuda_stream blocking;
@@ -64,7 +62,6 @@ TEST(captures)
 	void *graph;
 	int fence;
 
-	begin("");
 	dev = open_ok();
 	app_begin(&app, dev);
 	REQUIRE(!cu.StreamCreate(&blocking, 0));
@@ -98,7 +95,6 @@ TEST(captures)
 	import_finish(&f, 0);
 	app_end(&app);
 	dlbuf_device_close(dev);
-	end();
 }
 
 static unsigned int queries;
@@ -286,14 +282,13 @@ static void check_end(enum end end_of, enum dlbuf_path path)
 }
 
 /* The resources of a path are freed when no stream waits any more. */
-TEST(a_path_fails_beside_a_wait)
+DOUBLE_CASE(a_path_fails_beside_a_wait, "thor,memfds")
 {
 	struct dlbuf_device *dev;
 	struct fixture f, g;
 	struct app app;
 	int fence;
 
-	begin("thor,memfds");
 	dev = open_ok();
 	app_begin(&app, dev);
 	import_ok(&f, dev, DLBUF_PATH_DIRECT);
@@ -313,7 +308,6 @@ TEST(a_path_fails_beside_a_wait)
 	import_finish(&f, 0);
 	app_end(&app);
 	dlbuf_device_close(dev);
-	end();
 }
 
 static bool may_free;
@@ -332,14 +326,13 @@ static void look_for_frees(const char *name)
  * After a failed call work may be on a stream, unknown to the library. No wait for
  * all streams is possible while one is captured: then nothing is freed, and no call waits.
  */
-TEST(a_free_beside_a_capture)
+DOUBLE_CASE(a_free_beside_a_capture, "")
 {
 	struct fixture f;
 	struct app app;
 	void *graph;
 	cuda_stream s;
 
-	begin("");
 	import_ok(&f, open_ok(), DLBUF_PATH_COPY);
 	app_begin(&app, f.dev);
 	gated_app = &app;
@@ -369,7 +362,6 @@ TEST(a_free_beside_a_capture)
 	watch(NULL);
 	app_end(&app);
 	dlbuf_device_close(f.dev);
-	end();
 }
 
 TEST(ends_on_another_threads_stream)
@@ -416,14 +408,13 @@ TEST(ends_in_a_context_that_keeps_an_error)
 }
 
 /* It ends when the device is idle, and objects are reused in time. */
-TEST(late_work_is_used_again)
+DOUBLE_CASE(late_work_is_used_again, "")
 {
 	struct fixture f;
 	struct app app;
 	cuda_stream s;
 	int fence;
 
-	begin("");
 	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
 	app_begin(&app, f.dev);
 	REQUIRE(!cu.StreamCreate(&s, CUABI_STREAM_NON_BLOCKING));
@@ -448,7 +439,6 @@ TEST(late_work_is_used_again)
 	close(fence);
 	drain(&app);
 	app_end(&app);
-	end();
 }
 
 /*

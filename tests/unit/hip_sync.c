@@ -16,14 +16,13 @@ static int check_stream(struct dlbuf_device *dev, void *stream)
 }
 
 /* DLPack: "Using 1 and 2 is not supported". */
-TEST(which_streams)
+DOUBLE_CASE(which_streams, "two")
 {
 	struct dlbuf_device *dev;
 	cuda_context second;
 	cuda_stream other;
 	struct app app;
 
-	begin("two");
 	dev = open_hip();
 	app_begin(&app, dev);
 	CHECK_OK(check_stream(dev, NULL));
@@ -45,10 +44,9 @@ TEST(which_streams)
 	heal();
 	app_end(&app);
 	dlbuf_device_close(dev);
-	end();
 }
 
-TEST(captures)
+DOUBLE_CASE(captures, "")
 {
 	struct dlbuf_device *dev;
 	cuda_stream blocking;
@@ -57,7 +55,6 @@ TEST(captures)
 	void *graph;
 	int fence;
 
-	begin("");
 	dev = open_hip();
 	app_begin(&app, dev);
 	REQUIRE(!cu.StreamCreate(&blocking, 0));
@@ -84,7 +81,6 @@ TEST(captures)
 	import_finish(&f, 0);
 	app_end(&app);
 	dlbuf_device_close(dev);
-	end();
 }
 
 /* ---------------------------------------------------------------- traps */
