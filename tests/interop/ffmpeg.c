@@ -167,22 +167,31 @@ TEST(refused)
 		d = LAYERS(R8, rows[i].second);
 		CHECK_ERR_SAYS(dlbuf_ffmpeg_frame(av, rows[i].sw, &f), rows[i].err, rows[i].says);
 	}
-	d = LAYERS(R8, GR88);
-	d.nb_objects = 2;
-	d.objects[1] = (AVDRMObjectDescriptor){ .fd = 8, .format_modifier = 1 };
-	d.layers[1].planes[0].object_index = 1;
-	CHECK_ERR_SAYS(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f), -EOPNOTSUPP, "modifiers");
-	d.layers[1].planes[0].object_index = 2;
-	CHECK_ERR_SAYS(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f), -EINVAL, "object 2 of 2");
-	d.layers[1].planes[0].object_index = -1;
-	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f), -EINVAL);
-	d = LAYERS(R8, GR88);
-	d.layers[0].planes[0].offset = -1;
-	CHECK_ERR_SAYS(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f), -EINVAL, "1 bytes before");
+	/* A descriptor, changed: the refusal of its frame. */
+#define REFUSED(err, says, sw, descriptor, ...)					\
+	do {									\
+		d = descriptor;							\
+		__VA_ARGS__;							\
+		CHECK_ERR_SAYS(dlbuf_ffmpeg_frame(av, sw, &f), err, says);	\
+	} while (0)
+#define NV12_REFUSED(err, says, ...) \
+	REFUSED(err, says, AV_PIX_FMT_NV12, LAYERS(R8, GR88), __VA_ARGS__)
+	NV12_REFUSED(-EOPNOTSUPP, "modifiers", d.nb_objects = 2, d.objects[1].format_modifier = 1,
+		     d.layers[1].planes[0].object_index = 1);
+	NV12_REFUSED(-EINVAL, "object 2 of 2", d.nb_objects = 2,
+		     d.layers[1].planes[0].object_index = 2);
+	NV12_REFUSED(-EINVAL, "object -1 of 1", d.layers[1].planes[0].object_index = -1);
+	NV12_REFUSED(-EINVAL, "1 bytes before", d.layers[0].planes[0].offset = -1);
+	/* As many planes as it should have, in too few layers. */
+	REFUSED(-EINVAL, "layer 1 of 2", AV_PIX_FMT_YUV420P, LAYERS(R8, R8),
+		d.layers[1].nb_planes = 2);
+	for (int n = 0; n < 6; n += 5) {
+		REFUSED(-EINVAL, "", NONE, one_layer(), d.nb_objects = n);
+		REFUSED(-EINVAL, "", NONE, one_layer(), d.nb_layers = n);
+		REFUSED(-EINVAL, "", NONE, one_layer(), d.layers[0].nb_planes = n);
+	}
 	/* A plane ends with its object, if the decoder knows how large that is. */
-	d = LAYERS(R8, GR88);
-	d.objects[0].size = d.layers[1].planes[0].offset;
-	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f), -ERANGE);
+	NV12_REFUSED(-ERANGE, "", d.objects[0].size = d.layers[1].planes[0].offset);
 	d.objects[0].size++;
 	CHECK_OK(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f));
 	CHECK_EQ(f.planes[1].bytes, 1);
@@ -192,21 +201,6 @@ TEST(refused)
 	/* The program made this one by hand and frees it by hand: no lease can keep it. */
 	CHECK_ERR(dlbuf_ffmpeg_lease(av, &f), -EINVAL);
 	CHECK_ERR(dlbuf_ffmpeg_map(av, DLBUF_READ, &f), -EOPNOTSUPP);
-	/* As many planes as it should have, in too few layers. */
-	d = LAYERS(R8, R8);
-	d.layers[1].nb_planes = 2;
-	CHECK_ERR_SAYS(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_YUV420P, &f), -EINVAL, "layer 1 of 2");
-	for (int n = 0; n < 6; n += 5) {
-		d = one_layer();
-		d.nb_objects = n;
-		CHECK_ERR(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL);
-		d = one_layer();
-		d.nb_layers = n;
-		CHECK_ERR(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL);
-		d = one_layer();
-		d.layers[0].nb_planes = n;
-		CHECK_ERR(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL);
-	}
 	d = one_layer();
 	av->width = -60;
 	CHECK_ERR_SAYS(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL, "-60");

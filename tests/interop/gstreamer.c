@@ -176,11 +176,10 @@ TEST(caps_of_a_device)
 		{ DMA_DRM "NV12:0x0100000000000002", true },
 #endif
 	};
-	struct dlbuf_device *dev = NULL;
+	struct dlbuf_device *dev AUTO_DEV = open_cpu();
 	GstCaps *made = NULL, *want;
 
 	init();
-	REQUIRE(!dlbuf_device_open("cpu", NULL, &dev));
 	REQUIRE(!dlbuf_gstreamer_device_caps(dev, 0, &made));
 	CHECK_EQ(gst_caps_get_size(made), 2);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -194,7 +193,6 @@ TEST(caps_of_a_device)
 	/* The CPU makes no copies. */
 	CHECK_EQ(dlbuf_gstreamer_device_caps(dev, DLBUF_DEVICE_FORMAT_COPY, &made),
 		 -EOPNOTSUPP);
-	dlbuf_device_close(dev);
 }
 
 TEST(refused_caps)
@@ -318,13 +316,12 @@ TEST(pitch_of_bayer)
 	};
 	struct dlbuf_gstreamer_format format;
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
-	struct dlbuf_device *cpu = NULL;
+	struct dlbuf_device *cpu AUTO_DEV = open_cpu();
 	struct dlbuf_frame f;
 	struct mem m;
 	uint32_t n;
 
 	init();
-	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	m.allocator = gst_dmabuf_allocator_new();
 	for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
 		GstBuffer *b = gst_buffer_new();
@@ -354,7 +351,6 @@ TEST(pitch_of_bayer)
 		close(m.buf.memfd);
 	}
 	gst_object_unref(m.allocator);
-	dlbuf_device_close(cpu);
 }
 
 /*
@@ -366,7 +362,7 @@ TEST(offered_formats)
 	gint comp[GST_VIDEO_MAX_COMPONENTS];
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 	struct dlbuf_gstreamer_format format;
-	struct dlbuf_device *cpu = NULL;
+	struct dlbuf_device *cpu AUTO_DEV = open_cpu();
 	const GValue *list;
 	GstCaps *made = NULL;
 	struct dlbuf_frame f;
@@ -374,7 +370,6 @@ TEST(offered_formats)
 	uint32_t n;
 
 	init();
-	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	REQUIRE_OK(dlbuf_gstreamer_device_caps(cpu, 0, &made));
 	m.allocator = gst_dmabuf_allocator_new();
 	list = gst_structure_get_value(gst_caps_get_structure(made, 1), "format");
@@ -406,7 +401,6 @@ TEST(offered_formats)
 	}
 	gst_caps_unref(made);
 	gst_object_unref(m.allocator);
-	dlbuf_device_close(cpu);
 }
 
 TEST(allocation)
@@ -587,13 +581,12 @@ TEST(planes_in_parts)
 	const gint stride[GST_VIDEO_MAX_PLANES] = { 64, 64 };
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 	struct dlbuf_gstreamer_format format;
-	struct dlbuf_device *cpu = NULL;
+	struct dlbuf_device *cpu AUTO_DEV = open_cpu();
 	struct dlbuf_frame f;
 	struct mem a, b;
 	uint32_t n;
 
 	init();
-	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	a.allocator = b.allocator = gst_dmabuf_allocator_new();
 	REQUIRE(!caps("video/x-raw,format=NV12,width=62,height=48", &format));
 	for (size_t i = 0; i < 2 * sizeof(want) / sizeof(want[0]); i++) {
@@ -617,7 +610,6 @@ TEST(planes_in_parts)
 		close(b.buf.memfd);
 	}
 	gst_object_unref(a.allocator);
-	dlbuf_device_close(cpu);
 }
 
 /* Memory that others have too: its tensors cannot be written. */
@@ -626,7 +618,7 @@ TEST(read_only_memory)
 	DLBUF_OPTS(dlbuf_import_opts, write, .access = DLBUF_RW);
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 	struct dlbuf_gstreamer_format format;
-	struct dlbuf_device *cpu = NULL;
+	struct dlbuf_device *cpu AUTO_DEV = open_cpu();
 	struct dlbuf_frame f;
 	struct mem m;
 	GstMemory *mem;
@@ -634,7 +626,6 @@ TEST(read_only_memory)
 	uint32_t n;
 
 	init();
-	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	m.allocator = gst_dmabuf_allocator_new();
 	REQUIRE(!caps("video/x-raw,format=GRAY8,width=62,height=48", &format));
 	mem = memory(&m, 1 << 13);
@@ -665,7 +656,6 @@ TEST(read_only_memory)
 	gst_buffer_unref(copy);
 	gst_buffer_unref(b);
 	gst_object_unref(m.allocator);
-	dlbuf_device_close(cpu);
 	close(m.buf.memfd);
 }
 

@@ -269,7 +269,7 @@ TEST(out)
 {
 	static const struct dlbuf_frame none;
 	struct dlbuf_gstreamer_format format;
-	struct dlbuf_device *cpu = NULL;
+	struct dlbuf_device *cpu AUTO_DEV = open_cpu();
 	struct dlbuf_frame back, sent;
 	GstMemory *kept;
 	GstBuffer *b;
@@ -277,7 +277,6 @@ TEST(out)
 	struct ours o;
 
 	init();
-	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	make_ours(&o, cpu, 33, 17, 3);
 	o.frame.crop = (struct dlbuf_rect){ 2, 4, 20, 9 };
 	o.frame.colour = (struct dlbuf_colour)COLOUR(1, 1, 1 + 1, DLBUF_RANGE_LIMITED, 2 + 1);
@@ -312,7 +311,6 @@ TEST(out)
 	CHECK_EQ(o.released, 1);
 	dlbuf_udmabuf_close(&o.buf);
 	gst_object_unref(gst_dmabuf_allocator_new());
-	dlbuf_device_close(cpu);
 }
 
 /* DMA_DRM, memory for reading, fields; frames that caps or buffers cannot describe. */
@@ -332,14 +330,13 @@ TEST(out_of_other_kinds)
 	};
 	struct dlbuf_gstreamer_format format;
 	struct dlbuf_lease *lease = NULL;
-	struct dlbuf_device *cpu = NULL;
+	struct dlbuf_device *cpu AUTO_DEV = open_cpu();
 	struct dlbuf_frame f, back;
 	GstBuffer *b;
 	GstCaps *c;
 	struct ours o;
 
 	init();
-	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	make_ours(&o, cpu, 62, 48, 0);
 	REQUIRE_OK(dlbuf_lease_create(o.frame.release, o.frame.release_data, &lease));
 	o.frame.release = NULL;
@@ -410,7 +407,6 @@ TEST(out_of_other_kinds)
 	gst_buffer_unref(b);
 	dlbuf_udmabuf_close(&o.buf);
 	gst_object_unref(gst_dmabuf_allocator_new());
-	dlbuf_device_close(cpu);
 }
 
 static double psnr(GstSample *sample, uint32_t number)
@@ -453,13 +449,12 @@ TEST(encoded)
 	char text[256];
 	struct ours o[N];
 	GstElement *pipeline, *src, *sink;
-	struct dlbuf_device *cpu = NULL;
+	struct dlbuf_device *cpu AUTO_DEV = open_cpu();
 	GstSample *sample;
 	GstBuffer *b;
 	GstCaps *c;
 
 	init();
-	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	for (size_t r = 0; r < sizeof(runs) / sizeof(runs[0]); r++) {
 		snprintf(text, sizeof(text), "appsrc name=src format=time ! %s ! "
 			 "appsink name=sink sync=false", runs[r].codec);
@@ -497,7 +492,6 @@ TEST(encoded)
 			dlbuf_udmabuf_close(&o[i].buf);
 		}
 	}
-	dlbuf_device_close(cpu);
 }
 
 /* vivid's HDMI, which has pictures of any size. */
@@ -520,7 +514,7 @@ TEST(out_to_v4l2sink)
 	int fd = -1, hdmi = 1;
 	char text[256], node[32];
 	GstElement *pipeline, *src;
-	struct dlbuf_device *cpu = NULL;
+	struct dlbuf_device *cpu AUTO_DEV = open_cpu();
 	GstMessage *message;
 	struct ours o[3];
 	GstBuffer *b;
@@ -544,7 +538,6 @@ TEST(out_to_v4l2sink)
 		SKIP("there is no vivid with an output");
 	CHECK_EQ(ioctl(fd, VIDIOC_S_OUTPUT, &hdmi), 0);
 	close(fd);
-	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	snprintf(text, sizeof(text), "appsrc name=src format=time ! v4l2sink device=%s "
 		 "io-mode=dmabuf-import sync=false", node);
 	pipeline = gst_parse_launch(text, NULL);
@@ -577,7 +570,6 @@ TEST(out_to_v4l2sink)
 		CHECK_EQ(o[i].released, 1);
 		dlbuf_udmabuf_close(&o[i].buf);
 	}
-	dlbuf_device_close(cpu);
 }
 
 /*

@@ -112,6 +112,15 @@ static inline void va_driver_beside_this(void)
 	setenv("LIBVA_DRIVERS_PATH", self, 1);
 }
 
+/* The device "cpu", new. */
+static inline struct dlbuf_device *open_cpu(void)
+{
+	struct dlbuf_device *cpu = NULL;
+
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
+	return cpu;
+}
+
 static inline void delete_tensors(DLManagedTensorVersioned **t, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)

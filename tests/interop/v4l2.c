@@ -368,81 +368,59 @@ TEST(orientations)
 
 TEST(colour)
 {
+	/* V4L2's names, and the colour that they mean. */
+#define ROW(format, space, enc, quantization, xfer, p, t, m, r, ...)		\
+	{ V4L2_PIX_FMT_##format, V4L2_COLORSPACE_##space, V4L2_##enc,		\
+	  V4L2_QUANTIZATION_##quantization, V4L2_XFER_FUNC_##xfer,		\
+	  { .primaries = (p), .transfer = (t), .matrix = (m),			\
+	    .range = DLBUF_RANGE_##r, ##__VA_ARGS__ } }
+#define SPACE(format, space, ...) \
+	ROW(format, space, YCBCR_ENC_DEFAULT, DEFAULT, DEFAULT, __VA_ARGS__)
 	static const struct {
 		uint32_t code;
 		uint8_t colorspace, enc, quantization, xfer;
 		struct dlbuf_colour want;
 	} cases[] = {
 		/* All said. */
-		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_BT2020,
-		  V4L2_YCBCR_ENC_BT2020, V4L2_QUANTIZATION_FULL_RANGE,
-		  V4L2_XFER_FUNC_SMPTE2084, COLOUR(9, 16, 10, DLBUF_RANGE_FULL, 0) },
-		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_SRGB, V4L2_YCBCR_ENC_601,
-		  V4L2_QUANTIZATION_LIM_RANGE, V4L2_XFER_FUNC_SRGB,
-		  COLOUR(1, 13, 7, DLBUF_RANGE_LIMITED, 0) },
-		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_REC709,
-		  V4L2_YCBCR_ENC_XV709, V4L2_QUANTIZATION_LIM_RANGE,
-		  V4L2_XFER_FUNC_709, COLOUR(1, 11, 2, DLBUF_RANGE_LIMITED, 0) },
-		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_SMPTE170M,
-		  V4L2_YCBCR_ENC_XV601, V4L2_QUANTIZATION_LIM_RANGE,
-		  V4L2_XFER_FUNC_NONE, COLOUR(6, 8, 6, DLBUF_RANGE_LIMITED, 0) },
-		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_470_SYSTEM_BG,
-		  V4L2_YCBCR_ENC_BT2020_CONST_LUM, V4L2_QUANTIZATION_LIM_RANGE,
-		  V4L2_XFER_FUNC_709, COLOUR(5, 1, 11, DLBUF_RANGE_LIMITED, 0) },
+		ROW(NV12, BT2020, YCBCR_ENC_BT2020, FULL_RANGE, SMPTE2084, 9, 16, 10, FULL),
+		ROW(NV12, SRGB, YCBCR_ENC_601, LIM_RANGE, SRGB, 1, 13, 7, LIMITED),
+		ROW(NV12, REC709, YCBCR_ENC_XV709, LIM_RANGE, 709, 1, 11, 2, LIMITED),
+		ROW(NV12, SMPTE170M, YCBCR_ENC_XV601, LIM_RANGE, NONE, 6, 8, 6, LIMITED),
+		ROW(NV12, 470_SYSTEM_BG, YCBCR_ENC_BT2020_CONST_LUM, LIM_RANGE, 709, 5, 1, 11,
+		    LIMITED),
 		/* V4L2's defaults of a colorspace. */
-		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_SMPTE170M, 0, 0, 0,
-		  COLOUR(6, 1, 7, DLBUF_RANGE_LIMITED, 0) },
-		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_REC709, 0, 0, 0,
-		  COLOUR(1, 1, 2, DLBUF_RANGE_LIMITED, 0) },
-		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_SMPTE240M, 0, 0, 0,
-		  COLOUR(7, 7, 8, DLBUF_RANGE_LIMITED, 0) },
-		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_BT2020, 0, 0, 0,
-		  COLOUR(9, 1, 10, DLBUF_RANGE_LIMITED, 0) },
-		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_DCI_P3, 0, 0, 0,
-		  COLOUR(11, 17, 2, DLBUF_RANGE_LIMITED, 0) },
-		{ V4L2_PIX_FMT_YUYV, V4L2_COLORSPACE_SRGB, 0, 0, 0,
-		  COLOUR(1, 13, 7, DLBUF_RANGE_LIMITED, 0) },
+		SPACE(NV12, SMPTE170M, 6, 1, 7, LIMITED),
+		SPACE(NV12, REC709, 1, 1, 2, LIMITED),
+		SPACE(NV12, SMPTE240M, 7, 7, 8, LIMITED),
+		SPACE(NV12, BT2020, 9, 1, 10, LIMITED),
+		SPACE(NV12, DCI_P3, 11, 17, 2, LIMITED),
+		SPACE(YUYV, SRGB, 1, 13, 7, LIMITED),
 		/* Luma alone is no YCbCr. */
-		{ V4L2_PIX_FMT_GREY, V4L2_COLORSPACE_SRGB, 0, 0, 0,
-		  COLOUR(1, 13, 7, DLBUF_RANGE_FULL, 0) },
-		{ V4L2_PIX_FMT_YUYV, V4L2_COLORSPACE_JPEG, 0, 0, 0,
-		  COLOUR(1, 13, 7, DLBUF_RANGE_FULL, 0) },
+		SPACE(GREY, SRGB, 1, 13, 7, FULL),
+		SPACE(YUYV, JPEG, 1, 13, 7, FULL),
 		/* RGB has no encoding, and the full range. */
-		{ V4L2_PIX_FMT_RGB24, V4L2_COLORSPACE_SRGB, 0, 0, 0,
-		  COLOUR(1, 13, 1, DLBUF_RANGE_FULL, 0) },
-		{ V4L2_PIX_FMT_XBGR32, V4L2_COLORSPACE_REC709,
-		  V4L2_YCBCR_ENC_709, V4L2_QUANTIZATION_LIM_RANGE, 0,
-		  COLOUR(1, 1, 1, DLBUF_RANGE_LIMITED, 0) },
-		{ V4L2_PIX_FMT_RGB565, V4L2_COLORSPACE_SRGB, 0, 0, 0,
-		  COLOUR(1, 13, 1, DLBUF_RANGE_FULL, 0) },
-		{ V4L2_PIX_FMT_YUV565, V4L2_COLORSPACE_REC709, 0, 0, 0,
-		  COLOUR(1, 1, 2, DLBUF_RANGE_LIMITED, 0) },
-		{ V4L2_PIX_FMT_SRGGB10, V4L2_COLORSPACE_RAW, 0, 0, 0,
-		  COLOUR(0, 8, 1, DLBUF_RANGE_FULL, 0) },
-		{ V4L2_PIX_FMT_HSV24, V4L2_COLORSPACE_SRGB, V4L2_HSV_ENC_256, 0,
-		  0, { .primaries = 1, .transfer = 13, .matrix = 0,
-		    .range = DLBUF_RANGE_FULL, .hue = DLBUF_HUE_256 } },
-		{ V4L2_PIX_FMT_HSV32, V4L2_COLORSPACE_SRGB, V4L2_HSV_ENC_180, 0,
-		  0, { .primaries = 1, .transfer = 13, .matrix = 0,
-		    .range = DLBUF_RANGE_FULL, .hue = DLBUF_HUE_180 } },
-		{ V4L2_PIX_FMT_HSV32, V4L2_COLORSPACE_SRGB, 0, 0, 0,
-		  COLOUR(1, 13, 0, DLBUF_RANGE_FULL, 0) },
+		SPACE(RGB24, SRGB, 1, 13, 1, FULL),
+		ROW(XBGR32, REC709, YCBCR_ENC_709, LIM_RANGE, DEFAULT, 1, 1, 1, LIMITED),
+		SPACE(RGB565, SRGB, 1, 13, 1, FULL),
+		SPACE(YUV565, REC709, 1, 1, 2, LIMITED),
+		SPACE(SRGGB10, RAW, 0, 8, 1, FULL),
+		ROW(HSV24, SRGB, HSV_ENC_256, DEFAULT, DEFAULT, 1, 13, 0, FULL,
+		    .hue = DLBUF_HUE_256),
+		ROW(HSV32, SRGB, HSV_ENC_180, DEFAULT, DEFAULT, 1, 13, 0, FULL,
+		    .hue = DLBUF_HUE_180),
+		SPACE(HSV32, SRGB, 1, 13, 0, FULL),
 		/* HSV's encoding is in the field of YCbCr's, and no other format's. */
-		{ V4L2_PIX_FMT_RGB24, V4L2_COLORSPACE_SRGB, V4L2_HSV_ENC_180, 0,
-		  0, COLOUR(1, 13, 1, DLBUF_RANGE_FULL, 0) },
+		ROW(RGB24, SRGB, HSV_ENC_180, DEFAULT, DEFAULT, 1, 13, 1, FULL),
 		/* No code point: Adobe's. */
-		{ V4L2_PIX_FMT_RGB24, V4L2_COLORSPACE_OPRGB, 0, 0, 0,
-		  COLOUR(0, 0, 1, DLBUF_RANGE_FULL, 0) },
+		SPACE(RGB24, OPRGB, 0, 0, 1, FULL),
 		/* Neither RGB nor YUV by itself: only explicit values. */
-		{ V4L2_PIX_FMT_MJPEG, V4L2_COLORSPACE_JPEG, 0, 0, 0,
-		  COLOUR(1, 13, 0, DLBUF_RANGE_UNKNOWN, 0) },
+		SPACE(MJPEG, JPEG, 1, 13, 0, UNKNOWN),
 		/* No value. */
-		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_DEFAULT, 0, 0, 0,
-		  COLOUR(0, 0, 0, DLBUF_RANGE_UNKNOWN, 0) },
-		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_DEFAULT,
-		  V4L2_YCBCR_ENC_709, V4L2_QUANTIZATION_FULL_RANGE, 0,
-		  COLOUR(0, 0, 2, DLBUF_RANGE_FULL, 0) },
+		SPACE(NV12, DEFAULT, 0, 0, 0, UNKNOWN),
+		ROW(NV12, DEFAULT, YCBCR_ENC_709, FULL_RANGE, DEFAULT, 0, 0, 2, FULL),
 	};
+#undef ROW
+#undef SPACE
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct dlbuf_colour got = dlbuf_v4l2_colour(cases[i].code,
@@ -708,15 +686,13 @@ static void one_frame(struct cam *c, struct dlbuf_device *dev,
 static void frames(struct cam *c, uint32_t ntensors)
 {
 	int64_t before = monotonic();
-	struct dlbuf_device *dev;
+	struct dlbuf_device *dev AUTO_DEV = open_cpu();
 
-	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &dev));
 	start(c);
 	for (int i = 0; i < 8; i++)
 		one_frame(c, dev, ntensors, before);
 	CHECK_EQ(c->queued, NBUFFERS + 8);
 	stop(c);
-	dlbuf_device_close(dev);
 }
 
 TEST(vivid)
@@ -887,7 +863,7 @@ TEST(vivid_composed)
 		.r = { 16, 8, 128, 64 },
 	};
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
-	struct dlbuf_device *dev;
+	struct dlbuf_device *dev AUTO_DEV = open_cpu();
 	struct v4l2_buffer buf;
 	struct dlbuf_frame f;
 	struct cam c;
@@ -908,7 +884,6 @@ TEST(vivid_composed)
 	CHECK_EQ(sel.r.left, 16);
 	REQUIRE(!dlbuf_v4l2_frame(&c.fmt, &buf, c.fds[buf.index], &f));
 	CHECK_EQ(dlbuf_v4l2_crop(&sel.r, &f), 0);
-	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &dev));
 	REQUIRE_OK(dlbuf_import_frame(dev, &f, NULL, t, &n));
 	REQUIRE(n == 2);
 	CHECK_EQ(t[0]->dl_tensor.shape[0], sel.r.height);
@@ -920,7 +895,6 @@ TEST(vivid_composed)
 		   (c.fmt.fmt.pix.height + sel.r.top / 2) * f.planes[0].pitch +
 		   sel.r.left, f.planes[0].pitch);
 	delete_tensors(t, n);
-	dlbuf_device_close(dev);
 	stop(&c);
 }
 

@@ -154,38 +154,33 @@ TEST(refused)
 		d = separate(rows[i].fourcc, rows[i].codes, rows[i].n);
 		CHECK_ERR_SAYS(dlbuf_vaapi_frame(&d, &f), rows[i].err, rows[i].says);
 	}
-	d = SEPARATE(VA_FOURCC_NV12, R8, GR88);
-	d.num_objects = 2;
-	d.objects[1] = d.objects[0];
-	d.objects[1].drm_format_modifier = 1;
-	d.layers[1].object_index[0] = 1;
-	CHECK_ERR_SAYS(dlbuf_vaapi_frame(&d, &f), -EOPNOTSUPP, "modifiers");
+	/* A descriptor, changed: the refusal of its frame. */
+#define REFUSED(err, says, descriptor, ...)					\
+	do {									\
+		d = descriptor;							\
+		__VA_ARGS__;							\
+		CHECK_ERR_SAYS(dlbuf_vaapi_frame(&d, &f), err, says);		\
+	} while (0)
+#define NV12_REFUSED(err, says, ...) \
+	REFUSED(err, says, SEPARATE(VA_FOURCC_NV12, R8, GR88), __VA_ARGS__)
+	NV12_REFUSED(-EOPNOTSUPP, "modifiers", d.num_objects = 2,
+		     d.objects[1].drm_format_modifier = 1, d.layers[1].object_index[0] = 1);
 	/* An object that no plane is in has no say. */
 	d.layers[1].object_index[0] = 0;
 	CHECK_OK(dlbuf_vaapi_frame(&d, &f));
 	f.width = 77;
-	d.layers[1].object_index[0] = 2;
-	CHECK_ERR_SAYS(dlbuf_vaapi_frame(&d, &f), -EINVAL, "object 2 of 2");
-	d.layers[1].object_index[0] = 0;
-	d.layers[1].offset[0] = 4096;
-	CHECK_ERR(dlbuf_vaapi_frame(&d, &f), -ERANGE);
+	NV12_REFUSED(-EINVAL, "object 2 of 2", d.num_objects = 2, d.layers[1].object_index[0] = 2);
+	NV12_REFUSED(-ERANGE, "", d.layers[1].offset[0] = 4096);
 	d.objects[0].size = 0;
 	CHECK_OK(dlbuf_vaapi_frame(&d, &f));
 	CHECK_EQ(f.planes[1].bytes, 0);
-	d = SEPARATE(VA_FOURCC_YV12, R8, R8);
 	/* As many planes as it should have, in too few layers. */
-	d.layers[1].num_planes = 2;
-	CHECK_ERR_SAYS(dlbuf_vaapi_frame(&d, &f), -EINVAL, "layer 1 of 2");
+	REFUSED(-EINVAL, "layer 1 of 2", SEPARATE(VA_FOURCC_YV12, R8, R8),
+		d.layers[1].num_planes = 2);
 	for (uint32_t n = 0; n < 6; n += 5) {
-		d = composed();
-		d.num_objects = n;
-		CHECK_ERR(dlbuf_vaapi_frame(&d, &f), -EINVAL);
-		d = composed();
-		d.num_layers = n;
-		CHECK_ERR(dlbuf_vaapi_frame(&d, &f), -EINVAL);
-		d = composed();
-		d.layers[0].num_planes = n;
-		CHECK_ERR(dlbuf_vaapi_frame(&d, &f), -EINVAL);
+		REFUSED(-EINVAL, "", composed(), d.num_objects = n);
+		REFUSED(-EINVAL, "", composed(), d.num_layers = n);
+		REFUSED(-EINVAL, "", composed(), d.layers[0].num_planes = n);
 	}
 	CHECK(!f.width && !f.release);
 }
