@@ -42,6 +42,18 @@ static void open_start(struct started *s, uint32_t flags)
 		s->t = cts_import(s->dev, s->fd, BYTES);
 }
 
+/* The same with a fence of a writer, which is returned. */
+static int open_busy(struct started *s)
+{
+	int fence;
+
+	open_start(s, 0);
+	fence = lab_fence(s->lab);
+	REQUIRE(fence >= 3);
+	CHECK_EQ(cts_import_fence(s->fd, DLBUF_WRITE, fence), 0);
+	return fence;
+}
+
 static struct dlbuf_lab_count counts(const struct started *s)
 {
 	struct dlbuf_lab_count c;
@@ -226,13 +238,9 @@ static void needs_nothing(void *arg)
 	static const uint32_t accesses[] = { DLBUF_READ, DLBUF_WRITE, DLBUF_RW };
 	struct rlimit files;
 	struct started s;
-	int fence;
+	int fence = open_busy(&s);
 
-	open_start(&s, 0);
-	fence = lab_fence(s.lab);
-	REQUIRE(fence >= 3);
 	/* A fence that has ended is no different. */
-	CHECK_EQ(cts_import_fence(s.fd, DLBUF_WRITE, fence), 0);
 	CHECK_EQ(lab_signal(s.lab, fence, 0), 0);
 	refuse_threads();
 	take_fds(&files);
@@ -264,13 +272,10 @@ static void no_fd(void *arg)
 	pthread_t thread;
 	int fds[3];
 
-	open_start(&s, 0);
+	fds[1] = open_busy(&s);
 	fds[0] = s.lab;
-	for (int i = 1; i < 3; i++) {
-		fds[i] = lab_fence(s.lab);
-		REQUIRE(fds[i] >= 3);
-	}
-	CHECK_EQ(cts_import_fence(s.fd, DLBUF_WRITE, fds[1]), 0);
+	fds[2] = lab_fence(s.lab);
+	REQUIRE(fds[2] >= 3);
 	take_fds(&files);
 	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &opts), -ETIME);
 	CHECK_ERR(dlbuf_acquire_all(&s.t, 1, DLBUF_RW, NULL, &opts), -ETIME);
@@ -297,12 +302,8 @@ static void no_thread(void *arg)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = PAST);
 	struct started s;
-	int fence;
+	int fence = open_busy(&s);
 
-	open_start(&s, 0);
-	fence = lab_fence(s.lab);
-	REQUIRE(fence >= 3);
-	CHECK_EQ(cts_import_fence(s.fd, DLBUF_WRITE, fence), 0);
 	refuse_threads();
 	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &past), -ETIME);
 	CHECK_EQ(counts(&s).begin, 0);
