@@ -595,7 +595,8 @@ static void expand(void *arg)
 	CHECK_EQ(e.planes[1].offset, OUT_UV);
 	CHECK_EQ(e.planes[1].pitch, OUT_PITCH);
 	CHECK_EQ(e.planes[1].bytes, bytes - OUT_UV);
-	CHECK(e.sequence == 7 && e.orientation == 1 && e.width == OUT_W && !e.crop.width && !e.flags);
+	CHECK(e.sequence == 7 && e.orientation == 1 && e.width == OUT_W && !e.crop.width &&
+	      !e.flags);
 	CHECK(!e.release && f.release);
 	f.release = NULL;
 	REQUIRE_OK(dlbuf_lease_create(fire, &c, &lease));

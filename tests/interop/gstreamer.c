@@ -354,8 +354,8 @@ TEST(pitch_of_bayer)
 }
 
 /*
- * Formats that caps offer have to be taken: each linear format of them, at a size of no round numbers,
- * with GStreamer's rows.
+ * Formats that caps offer have to be taken: each linear format of them, at a size of no round
+ * numbers, with GStreamer's rows.
  */
 TEST(offered_formats)
 {
@@ -473,7 +473,8 @@ TEST(orientations)
 	gst_tag_list_set_scope(tags, GST_TAG_SCOPE_GLOBAL);
 	gst_pad_store_sticky_event(pad, gst_event_new_tag(tags));
 	CHECK_EQ(dlbuf_gstreamer_orientation(sink), DLBUF_ORIENTATION_TRANSPOSE);
-	gst_pad_store_sticky_event(pad, gst_event_new_tag(gst_tag_list_new(GST_TAG_TITLE, "t", NULL)));
+	gst_pad_store_sticky_event(pad,
+				   gst_event_new_tag(gst_tag_list_new(GST_TAG_TITLE, "t", NULL)));
 	CHECK_EQ(dlbuf_gstreamer_orientation(sink), DLBUF_ORIENTATION_TURN_90);
 	gst_object_unref(pad);
 	gst_object_unref(sink);
@@ -798,10 +799,12 @@ TEST(colour)
 TEST(random)
 {
 	static const char *const texts[] = {
-		"video/x-raw,format=NV12,width=62,height=48", "video/x-raw,format=I420,width=33,height=17",
+		"video/x-raw,format=NV12,width=62,height=48",
+		"video/x-raw,format=I420,width=33,height=17",
 		"video/x-raw,format=YUY2,width=62,height=48,interlace-mode=mixed",
 		"video/x-bayer,format=rggb,width=62,height=48", DMA_DRM "NV12,width=62,height=48",
-		"video/x-raw(format:Interlaced),format=NV12,width=62,height=49,interlace-mode=alternate",
+		"video/x-raw(format:Interlaced),format=NV12,width=62,height=49,"
+		"interlace-mode=alternate",
 	};
 	enum { NTEXTS = sizeof(texts) / sizeof(texts[0]) };
 	struct dlbuf_gstreamer_format formats[NTEXTS];

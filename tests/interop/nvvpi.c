@@ -254,8 +254,9 @@ TEST(symbols)
 	memcpy(fns, &v.fn, sizeof(fns));
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		CHECK_MSG(dladdr(fns[i], &info) && info.dli_sname &&
-			  !strncmp(info.dli_sname, "vpi", 3) && !strcmp(info.dli_sname + 3, names[i]),
-			  "%s is %s", names[i], info.dli_sname);
+			  !strncmp(info.dli_sname, "vpi", 3) &&
+			  !strcmp(info.dli_sname + 3, names[i]), "%s is %s", names[i],
+			  info.dli_sname);
 	dlbuf_nvvpi_unload(&v);
 	CHECK(!v.lib);
 }

@@ -534,8 +534,8 @@ TEST(explicit_sync)
 /* A stream asks for all that the adapter reads; without a DRM node for no timelines. */
 TEST(params_of_the_buffers)
 {
-	static const uint32_t metas[] = { SPA_META_Header, SPA_META_VideoCrop, SPA_META_VideoTransform,
-					  SPA_META_SyncTimeline };
+	static const uint32_t metas[] = { SPA_META_Header, SPA_META_VideoCrop,
+		SPA_META_VideoTransform, SPA_META_SyncTimeline };
 	int drm = timeline_node();
 	struct pw_main_loop *loop;
 	uint8_t space[1024];
@@ -549,12 +549,15 @@ TEST(params_of_the_buffers)
 		struct dlbuf_pipewire *pw;
 		uint32_t n = 6, few = 3, types, type = 0;
 
-		REQUIRE(!dlbuf_pipewire_open(NULL, pw_main_loop_get_loop(loop), timelines ? drm : -1, &pw));
+		REQUIRE(!dlbuf_pipewire_open(NULL, pw_main_loop_get_loop(loop),
+					     timelines ? drm : -1, &pw));
 		CHECK_OK(dlbuf_pipewire_buffer_params(pw, &b, params, &n));
 		REQUIRE(n == 4 + 2 * timelines);
 		for (uint32_t i = 0; i <= timelines; i++) {
-			const struct spa_pod_prop *data = spa_pod_find_prop(params[i], NULL, SPA_PARAM_BUFFERS_dataType);
-			const struct spa_pod_prop *meta = spa_pod_find_prop(params[i], NULL, SPA_PARAM_BUFFERS_metaType);
+			const struct spa_pod_prop *data = spa_pod_find_prop(params[i], NULL,
+				SPA_PARAM_BUFFERS_dataType);
+			const struct spa_pod_prop *meta = spa_pod_find_prop(params[i], NULL,
+				SPA_PARAM_BUFFERS_metaType);
 
 			REQUIRE(data && spa_pod_is_object_id(params[i], SPA_PARAM_Buffers));
 			types = *(uint32_t *)SPA_POD_CHOICE_VALUES(&data->value);
@@ -562,13 +565,15 @@ TEST(params_of_the_buffers)
 			CHECK_EQ(!!meta, i < timelines);
 			if (meta)
 				CHECK(meta->flags == SPA_POD_PROP_FLAG_MANDATORY &&
-				      SPA_POD_VALUE(struct spa_pod_int, &meta->value) == 1 << SPA_META_SyncTimeline);
+				      SPA_POD_VALUE(struct spa_pod_int, &meta->value) ==
+				      1 << SPA_META_SyncTimeline);
 		}
 		for (uint32_t i = 0; i < 3 + timelines; i++) {
 			const struct spa_pod *param = params[1 + timelines + i];
 
 			CHECK(spa_pod_is_object_id(param, SPA_PARAM_Meta));
-			CHECK(!spa_pod_get_id(&spa_pod_find_prop(param, NULL, SPA_PARAM_META_type)->value, &type));
+			CHECK(!spa_pod_get_id(&spa_pod_find_prop(param, NULL,
+				SPA_PARAM_META_type)->value, &type));
 			CHECK_EQ(type, metas[i]);
 		}
 		CHECK_ERR(dlbuf_pipewire_buffer_params(pw, &b, params, &few), -ENOSPC);

@@ -349,8 +349,9 @@ TEST(orientations)
 					corner.y = x;
 				}
 				CHECK(!(o & 4));
-				CHECK_MSG(corner.x == (hflip != vflip ? -from.x : from.x) && corner.y == from.y,
-					  "rotation %d, flips %d: %d", rotation, flips, o);
+				CHECK_MSG(corner.x == (hflip != vflip ? -from.x : from.x) &&
+					  corner.y == from.y, "rotation %d, flips %d: %d", rotation,
+					  flips, o);
 			}
 		}
 	}
@@ -359,8 +360,10 @@ TEST(orientations)
 	/* Flips alone are a wish; an angle other than 90, 180 and 270 is ignored. */
 	for (int flips = 0; flips < 4; flips++) {
 		CHECK_EQ(dlbuf_v4l2_orientation(0, flips & 1, flips & 2), DLBUF_ORIENTATION_NONE);
-		for (const int *r = (int[]){ -90, 45, 89, 360, 450, INT32_MAX, INT32_MIN, 0 }; *r; r++)
-			CHECK_EQ(dlbuf_v4l2_orientation(*r, flips & 1, flips & 2), DLBUF_ORIENTATION_NONE);
+		for (const int *r = (int[]){ -90, 45, 89, 360, 450, INT32_MAX, INT32_MIN, 0 };
+		     *r; r++)
+			CHECK_EQ(dlbuf_v4l2_orientation(*r, flips & 1, flips & 2),
+				 DLBUF_ORIENTATION_NONE);
 	}
 }
 
@@ -748,7 +751,8 @@ TEST(output_refused)
 	fmt.type = V4L2_BUF_TYPE_VIDEO_OUTPUT;
 	fmt.fmt.pix.sizeimage = 128 * 48;
 	f = (struct dlbuf_frame)PICTURE(64, 32, V4L2_PIX_FMT_NV12, DLBUF_CODE_V4L2, 1, .fence = -1,
-		.planes = { { .fd = u.fd, .pitch = 128 } }, .orientation = DLBUF_ORIENTATION_FLIP_X);
+		.planes = { { .fd = u.fd, .pitch = 128 } },
+		.orientation = DLBUF_ORIENTATION_FLIP_X);
 	CHECK_ERR(dlbuf_v4l2_output(&fmt, &f, &buf), -EOPNOTSUPP);
 	CHECK_SAYS("orientation 4: turn the output");
 	mp.type = V4L2_BUF_TYPE_VIDEO_OUTPUT_MPLANE;

@@ -188,7 +188,8 @@ TEST(refused)
 /* Descriptors of no driver. */
 TEST(random)
 {
-	static const uint32_t layers[] = { R8, GR88, RG88, R16, GR1616, DRM('N', 'V', '1', '2'), 0 };
+	static const uint32_t layers[] = { R8, GR88, RG88, R16, GR1616,
+		DRM('N', 'V', '1', '2'), 0 };
 	unsigned int frames = 0;
 
 	for (unsigned int i = 0; i < random_rounds(); i++) {

@@ -284,7 +284,8 @@ static void orientation(void *arg)
 			struct dlbuf_frame f;
 			int want = dlbuf_v4l2_orientation(rotation, flips & 1, flips >> 1);
 
-			control(node[0], flips & 1 ? "-c horizontal_flip=1" : "-c horizontal_flip=0");
+			control(node[0], flips & 1 ? "-c horizontal_flip=1" :
+				"-c horizontal_flip=0");
 			control(node[0], flips & 2 ? "-c vertical_flip=1" : "-c vertical_flip=0");
 			f = frame_of(cam);
 			CHECK_EQ(f.orientation, want);

@@ -93,7 +93,8 @@ DOUBLE_CASE(waits_for_values_have_rules, "")
 	FAILS(NOT_SUPPORTED, cu.StreamWaitValue32(NULL, word, 0, 0));
 }
 
-#define PTX(version) ".version " version "\n.target sm_50\n.address_size 64\n.visible .entry prepare(\n"
+#define PTX(version) \
+	".version " version "\n.target sm_50\n.address_size 64\n.visible .entry prepare(\n"
 
 /* A row of four bytes, which become bytes or floats behind them. */
 DOUBLE_CASE(kernels_have_rules, "")

@@ -101,7 +101,8 @@ TEST(crops_that_are_far_apart)
 		dlbuf_device_close(dev);
 		end();
 		/* The next one begins with zeros. */
-		REQUIRE(!ftruncate(fd, 0) && !ftruncate(fd, 8 * (off_t)rows[3].step + IMPORT_BYTES));
+		REQUIRE(!ftruncate(fd, 0) &&
+			!ftruncate(fd, 8 * (off_t)rows[3].step + IMPORT_BYTES));
 	}
 	close(fd);
 	close(from);

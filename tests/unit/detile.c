@@ -607,8 +607,9 @@ OPEN_CASE(every_refusal_of_a_copy)
 			fake->spared = calls[i].spared;
 			fake->failing = calls[i].call;
 			/* An image has no memory: there it is about the layout. */
-			refused(results[j].ret == -ENOMEM && !strcmp(calls[i].call, "vkCreateImage") ?
-				-EOPNOTSUPP : results[j].ret, calls[i].call);
+			refused(results[j].ret == -ENOMEM &&
+				!strcmp(calls[i].call, "vkCreateImage") ? -EOPNOTSUPP :
+				results[j].ret, calls[i].call);
 			CHECK_SAYS(results[j].name);
 			fake->failing = NULL;
 		}

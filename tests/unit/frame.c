@@ -213,7 +213,8 @@ TEST(orientations_change_no_tensor)
 		REQUIRE_OK(frame_layouts(&f, &whole, planes, &n));
 		for (uint32_t k = 0; k < n; k++)
 			CHECK(!memcmp(planes[k].shape, upright[k].shape, sizeof(planes[k].shape)) &&
-			      !memcmp(planes[k].strides, upright[k].strides, sizeof(planes[k].strides)));
+			      !memcmp(planes[k].strides, upright[k].strides,
+				      sizeof(planes[k].strides)));
 	}
 	f.orientation = 8;
 	CHECK_ERR_SAYS(layouts(&f), -EINVAL, "orientation is 8: 0 to 7 are possible");

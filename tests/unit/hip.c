@@ -82,7 +82,8 @@ TEST(frames_that_are_not_prepared)
 		{ "7.1", NULL, 0, -EOPNOTSUPP, "hiprtc compiles: hiprtc: /nonexistent" },
 		{ "6.4", "hiprtcCompileProgram", 6, -EIO, "error: as the test has it" },
 		{ "6.4", "hiprtcGetCode", 11, -EIO, "hiprtcGetCode: hiprtcResult 11" },
-		{ "6.4", "hipModuleLoadData", HIPABI_NOT_SUPPORTED, -EOPNOTSUPP, "hipModuleLoadData" },
+		{ "6.4", "hipModuleLoadData", HIPABI_NOT_SUPPORTED, -EOPNOTSUPP,
+		  "hipModuleLoadData" },
 	};
 	struct dlbuf_frame frame = PICTURE(64, 48, DLBUF_FOURCC('G', 'R', 'E', 'Y'),
 					   DLBUF_CODE_V4L2, 1);

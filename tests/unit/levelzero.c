@@ -76,8 +76,8 @@ TEST(preparation)
 	} rows[] = {
 		{ "zeModuleCreate", ZE_RESULT_ERROR_MODULE_BUILD_FAILURE, -EOPNOTSUPP,
 		  "(0x70000004), the kernel does not compile: error: the double was told so" },
-		{ "zeKernelCreate", ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY, -ENOMEM, "zeKernelCreate" },
-		{ .ret = 0 },
+		{ "zeKernelCreate", ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY, -ENOMEM,
+		  "zeKernelCreate" }, { .ret = 0 },
 	};
 	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = 8, .height = 8);
 	struct dlbuf_frame frame = PICTURE(64, 48, DLBUF_FOURCC('G', 'R', 'E', 'Y'),

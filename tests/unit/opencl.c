@@ -113,7 +113,8 @@ DOUBLE_CASE(host_memory_beside_a_wait, "userptr,memfds")
 	int fence = new_event(0);
 
 	for (int i = 0; i < 2; i++) {
-		fixture_make(&fs[i], i ? fs[0].dev : open_as("opencl"), PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW);
+		fixture_make(&fs[i], i ? fs[0].dev : open_as("opencl"), PATH_BIT(DLBUF_PATH_HOST),
+			     DLBUF_RW);
 		memory_remember(fs[i].imp->fd, fs[i].memfd);
 		REQUIRE_OK(import_now(&fs[i]));
 		if (!i)

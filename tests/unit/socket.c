@@ -892,7 +892,8 @@ TEST(wrong_fds)
 		for (int j = 0; j < 4; j++) {
 			CHECK_ERR(sent_as(types[i], p.data, p.bytes, &fds[j], 1),
 				  -EBADF);
-			CHECK_SAYS(j == 1 ? "not a dma-buf but '/memfd:no dma-buf" : "not a dma-buf");
+			CHECK_SAYS(j == 1 ? "not a dma-buf but '/memfd:no dma-buf" :
+				   "not a dma-buf");
 		}
 	close(pair[1]);
 	for (int j = 0; j < 4; j++)

@@ -537,7 +537,8 @@ IMPORT_CASE(imports_go_after_their_submits)
 			dev = open_ok();
 		for (int k = 0; k < 2; k++) {
 			imp[k] = calloc(1, sizeof(struct vulkan_import));
-			REQUIRE_OK(import_at(container_of(imp[k], struct vulkan_import, base), dev));
+			REQUIRE_OK(import_at(container_of(imp[k], struct vulkan_import, base),
+					     dev));
 			list[k] = (struct bracket){ imp[k], DLBUF_RW };
 		}
 		fake->look = signal_at_a_wait;
