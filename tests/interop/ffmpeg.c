@@ -410,8 +410,7 @@ static void real_open(struct real *r, int layers, const char *node)
 
 	*r = (struct real){ .desc = one_layer() };
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &r->cpu));
-	if (dlbuf_udmabuf_create(PITCH * HEIGHT * 3 / 2, NULL, &r->buf))
-		SKIP("%s", dlbuf_last_error());
+	r->buf = udmabuf_of(PITCH * HEIGHT * 3 / 2);
 	p = mmap(NULL, r->buf.bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
 		 r->buf.memfd, 0);
 	REQUIRE(p != MAP_FAILED);
@@ -737,11 +736,9 @@ TEST(out)
 		.field = DLBUF_FIELD_INTERLACED_TB, .timestamp_ns = 1234567, .fence = -1,
 		.clock = DLBUF_CLOCK_STREAM, .flags = DLBUF_FRAME_DAMAGED,
 		.release = on_given_back), back, want = f, none = { 0 }, sent;
-	struct dlbuf_udmabuf a, b;
+	struct dlbuf_udmabuf a AUTO_UDMABUF = udmabuf_of(8192), b AUTO_UDMABUF = udmabuf_of(4096);
 	AVFrame *av, *clone;
 
-	if (dlbuf_udmabuf_create(8192, NULL, &a) || dlbuf_udmabuf_create(4096, NULL, &b))
-		SKIP("%s", dlbuf_last_error());
 	f.planes[0] = (struct dlbuf_plane){ .fd = a.fd, .offset = 64, .pitch = 48 };
 	f.planes[1] = (struct dlbuf_plane){ .fd = b.fd, .pitch = 64 };
 	sent = f;
@@ -800,8 +797,6 @@ TEST(out)
 	f.nplanes = 1;
 	CHECK_ERR(dlbuf_ffmpeg_avframe(&f, &av), -EOPNOTSUPP);
 	CHECK(f.release && given_back == 11);
-	dlbuf_udmabuf_close(&a);
-	dlbuf_udmabuf_close(&b);
 }
 
 /* Descriptors and frames of no decoder, both ways. */
@@ -809,10 +804,8 @@ TEST(random)
 {
 	static const uint32_t layers[] = { R8, GR88, RG88, R16, GR1616, NV12, 0 };
 	unsigned int frames = 0, outs = 0, before = given_back;
-	struct dlbuf_udmabuf u;
+	struct dlbuf_udmabuf u AUTO_UDMABUF = udmabuf_of(1 << 20);
 
-	if (dlbuf_udmabuf_create(1 << 20, NULL, &u))
-		SKIP("%s", dlbuf_last_error());
 	for (unsigned int i = 0; i < random_rounds(); i++) {
 		AVDRMFrameDescriptor d = dice(2) ? one_layer() : LAYERS(R8, GR88);
 		AVFrame *av = frame_of(&d), *made;
@@ -859,7 +852,6 @@ TEST(random)
 	CHECK_MSG(frames > random_rounds() / 50 && outs > random_rounds() / 10, "%u, %u", frames,
 		  outs);
 	CHECK_EQ(given_back - before, outs);
-	dlbuf_udmabuf_close(&u);
 }
 
 /* ---- other hardware */

@@ -231,8 +231,7 @@ static void make_ours(struct ours *o, struct dlbuf_device *cpu, uint32_t width,
 		DLBUF_CODE_DRM, 3, .fence = -1);
 
 	*o = (struct ours){ .width = width, .height = height, .pitch = pitch };
-	if (dlbuf_udmabuf_create(pitch * (height + half), NULL, &o->buf))
-		SKIP("%s", dlbuf_last_error());
+	o->buf = udmabuf_of(pitch * (height + half));
 	f.planes[0] = (struct dlbuf_plane){ .fd = o->buf.fd, .pitch = pitch };
 	for (uint32_t p = 1; p < 3; p++)
 		f.planes[p] = (struct dlbuf_plane){ .fd = o->buf.fd, .pitch = pitch / 2,

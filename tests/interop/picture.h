@@ -121,6 +121,17 @@ static inline struct dlbuf_device *open_cpu(void)
 	return cpu;
 }
 
+/* Memory as a camera's; skips the case where the kernel has no udmabuf. */
+static inline struct dlbuf_udmabuf udmabuf_of(uint64_t bytes)
+{
+	struct dlbuf_udmabuf buf;
+
+	if (dlbuf_udmabuf_create(bytes, NULL, &buf))
+		SKIP("%s", dlbuf_last_error());
+	return buf;
+}
+#define AUTO_UDMABUF __attribute__((cleanup(dlbuf_udmabuf_close)))
+
 static inline void delete_tensors(DLManagedTensorVersioned **t, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)

@@ -337,11 +337,9 @@ static void offered(struct dlbuf_device *dev, const struct spa_pod *last)
 	const struct spa_pod_prop *p = spa_pod_find_prop(last, NULL, SPA_FORMAT_VIDEO_format);
 	const uint32_t *ids = SPA_POD_CHOICE_VALUES(&p->value);
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
-	struct dlbuf_udmabuf buf;
+	struct dlbuf_udmabuf buf AUTO_UDMABUF = udmabuf_of(1 << 20);
 	uint32_t n;
 
-	if (dlbuf_udmabuf_create(1 << 20, NULL, &buf))
-		SKIP("%s", dlbuf_last_error());
 	for (uint32_t i = 1; i < SPA_POD_CHOICE_N_VALUES(&p->value); i++) {
 		const char *name = dlbuf_pipewire_name_(ids[i]);
 		DLBUF_INFO(dlbuf_format_info, info);
@@ -369,7 +367,6 @@ static void offered(struct dlbuf_device *dev, const struct spa_pod *last)
 				t[n]->deleter(t[n]);
 		}
 	}
-	dlbuf_udmabuf_close(&buf);
 }
 
 /* Every format with its modifiers, then all without; a format of a producer fits. */
@@ -597,10 +594,8 @@ TEST(params_of_the_buffers)
 TEST(random)
 {
 	unsigned int frames = 0, outs = 0;
-	struct dlbuf_udmabuf u;
+	struct dlbuf_udmabuf u AUTO_UDMABUF = udmabuf_of(1 << 20);
 
-	if (dlbuf_udmabuf_create(1 << 20, NULL, &u))
-		SKIP("%s", dlbuf_last_error());
 	for (unsigned int i = 0; i < random_rounds(); i++) {
 		uint32_t n = dice(4) ? 1 + dice(3) : dice(6);
 		struct dlbuf_frame f;
@@ -647,7 +642,6 @@ TEST(random)
 	}
 	CHECK_MSG(frames > random_rounds() / 20 && outs > random_rounds() / 20, "%u, %u", frames,
 		  outs);
-	dlbuf_udmabuf_close(&u);
 }
 
 int main(int argc, char **argv)

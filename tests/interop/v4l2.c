@@ -246,11 +246,9 @@ TEST(random)
 		V4L2_PIX_FMT_YUV420, V4L2_PIX_FMT_YUYV, V4L2_PIX_FMT_SRGGB8, V4L2_PIX_FMT_RGB565,
 		V4L2_PIX_FMT_MJPEG, V4L2_PIX_FMT_SRGGB10P, 0 };
 	int fds[DLBUF_MAX_PLANES] = { 7, 8, 9, 10 };
-	struct dlbuf_udmabuf u;
+	struct dlbuf_udmabuf u AUTO_UDMABUF = udmabuf_of(1 << 20);
 	unsigned int frames = 0, outs = 0;
 
-	if (dlbuf_udmabuf_create(1 << 20, NULL, &u))
-		SKIP("%s", dlbuf_last_error());
 	for (unsigned int i = 0; i < random_rounds(); i++) {
 		uint32_t code = codes[dice(sizeof(codes) / sizeof(codes[0]))];
 		struct v4l2_format fmt = nv12, mp = multi(code, dice(4));
@@ -296,7 +294,6 @@ TEST(random)
 	}
 	CHECK_MSG(frames > random_rounds() / 20 && outs > random_rounds() / 200, "%u, %u", frames,
 		  outs);
-	dlbuf_udmabuf_close(&u);
 }
 
 TEST(crop)
@@ -725,7 +722,7 @@ TEST(output_refused)
 	struct v4l2_format fmt = nv12, mp = multi(V4L2_PIX_FMT_NV12M, 2);
 	struct v4l2_plane planes[2] = { { .length = 1 } };
 	struct v4l2_buffer buf = { .index = 3 }, before = buf;
-	struct dlbuf_udmabuf u;
+	struct dlbuf_udmabuf u AUTO_UDMABUF = udmabuf_of(16384);
 	struct dlbuf_frame f;
 	static const struct {
 		uint32_t width, code, nplanes;
@@ -746,8 +743,6 @@ TEST(output_refused)
 		  -EINVAL },
 	};
 
-	if (dlbuf_udmabuf_create(16384, NULL, &u))
-		SKIP("%s", dlbuf_last_error());
 	fmt.type = V4L2_BUF_TYPE_VIDEO_OUTPUT;
 	fmt.fmt.pix.sizeimage = 128 * 48;
 	f = (struct dlbuf_frame)PICTURE(64, 32, V4L2_PIX_FMT_NV12, DLBUF_CODE_V4L2, 1, .fence = -1,
@@ -809,7 +804,6 @@ TEST(output_refused)
 	f.modifier = DLBUF_MOD_LINEAR;
 	f.planes[0].fd = -1;
 	CHECK_ERR(dlbuf_v4l2_output(&fmt, &f, &buf), -EBADF);
-	dlbuf_udmabuf_close(&u);
 }
 
 TEST(vivid_damaged)
