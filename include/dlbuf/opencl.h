@@ -4,8 +4,8 @@
  *
  * The data of a kDLOpenCL tensor is always a cl_mem: the whole dma-buf as one buffer.
  * byte_offset is where the tensor begins in it. The data is never an SVM address. A
- * tensor without elements has data == NULL, as DLPack requires. Pass the cl_mem to kernels and commands
- * between dlbuf_acquire() and dlbuf_release().
+ * tensor without elements has data == NULL, as DLPack requires. Pass the cl_mem to kernels
+ * and commands between dlbuf_acquire() and dlbuf_release().
  *
  * A stream is a cl_command_queue of the device's context, in order or out of order.
  * NULL is the device's default queue. An acquire puts its waits on the queue, for all

@@ -235,7 +235,7 @@ static void destroy_device(struct vulkan_device *dev)
 	vk->DestroyDevice(dev->handle, NULL);
 }
 
-static int open_device(struct bridge *bridge, const uint8_t *uuid, uint64_t pci,
+static int open_vulkan(struct bridge *bridge, const uint8_t *uuid, uint64_t pci,
 		       struct bridge_caps *caps)
 {
 	VkPhysicalDeviceTimelineSemaphoreFeatures timeline = {
@@ -316,7 +316,7 @@ int vulkan_bridge_create(const uint8_t *uuid, uint64_t pci, struct bridge **out,
 	ret = vulkan_instance_open(&bridge->dev->instance);
 	if (ret)
 		goto err_free;
-	ret = vulkan_warn(open_device(bridge, uuid, pci, caps));
+	ret = vulkan_warn(open_vulkan(bridge, uuid, pci, caps));
 	if (ret)
 		goto err_instance;
 	*out = bridge;

@@ -10,6 +10,7 @@
 #include "../alloc/exporter.h"
 #include "../alloc/v4l2.h"
 #include "../dmabuf/buffer.h"
+#include "../frame/format.h"
 #include "../import/backend.h"
 #include "../system/internal.h"
 #include "../system/sys.h"
@@ -33,7 +34,7 @@ struct dlbuf_pool {
 	struct pool_buffer buffers[];
 };
 
-static bool power_of_two(uint64_t n)
+static bool is_power_of_two(uint64_t n)
 {
 	return n && !(n & (n - 1));
 }
@@ -67,7 +68,7 @@ static int choose_alignments(struct dlbuf_device *const devs[], size_t ndevs,
 		o->pitch_align = pitch;
 	if (!o->offset_align)
 		o->offset_align = offset;
-	if (!power_of_two(o->pitch_align) || !power_of_two(o->offset_align))
+	if (!is_power_of_two(o->pitch_align) || !is_power_of_two(o->offset_align))
 		return fail(-EINVAL, "alignments of %u and %u bytes are not "
 			    "powers of two", o->pitch_align, o->offset_align);
 	return 0;
@@ -89,16 +90,11 @@ static int check_opts(const struct dlbuf_pool_opts *o)
 	return exporter_check_name(o->name);
 }
 
-static uint64_t groups(uint32_t pixels, uint32_t per_group)
-{
-	return pixels / per_group + (pixels % per_group != 0);
-}
-
 /* Bytes of a plane's row without padding. */
 static uint64_t row_bytes(const struct dlbuf_pool_opts *o,
 			  const struct dlbuf_format_plane *p)
 {
-	return groups(o->width, p->hsub) * p->channels * p->bits / 8;
+	return format_groups(o->width, p->hsub) * p->channels * p->bits / 8;
 }
 
 static const char *code_name(const struct dlbuf_format_info *f)
@@ -179,7 +175,7 @@ static int plan(const struct dlbuf_pool_opts *o,
 			ret = align_up(&end, o->offset_align);
 		if (ret)
 			return ret;
-		if (__builtin_mul_overflow(info->pitch[i], groups(o->height,
+		if (__builtin_mul_overflow(info->pitch[i], format_groups(o->height,
 					   f->planes[i].vsub), &bytes) ||
 		    __builtin_add_overflow(end, bytes, &end) || end > INT64_MAX)
 			return fail(-EOVERFLOW, "the frame's bytes do not fit "

@@ -103,7 +103,7 @@ static int check_planes(struct detile *d, struct dlbuf_frame *from,
 	return 0;
 }
 
-static int check_frame(const struct detile *d)
+static int check_plane_count(const struct detile *d)
 {
 	const struct dlbuf_frame *f = d->from;
 
@@ -149,7 +149,7 @@ static int make_plan(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
 			    (unsigned long long)frame->modifier);
 	ret = detile_rows(&p->d, dev->copy_align, &p->bytes);
 	if (!ret)
-		ret = check_frame(&p->d);
+		ret = check_plane_count(&p->d);
 	if (!ret)
 		ret = check_planes(&p->d, &p->from, p->ids, p->uses, &p->nuses);
 	return ret ? ret : dev->backend->can_detile(dev, &p->d);

@@ -78,6 +78,12 @@ const char *format_channels(const struct format *format, uint32_t plane,
 uint32_t format_planes(const struct format *format,
 		       struct dlbuf_format_plane planes[DLBUF_MAX_PLANES]);
 
+/* Groups of pixels, of which the last may be partial: values of a subsampled plane. */
+static inline uint64_t format_groups(uint64_t pixels, uint32_t per_group)
+{
+	return pixels / per_group + (pixels % per_group != 0);
+}
+
 /*
  * Finds a component in a group of n values: the first one, and the step to the next.
  * Returns their number, or 0 if they are not evenly spaced.

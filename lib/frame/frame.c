@@ -23,11 +23,6 @@
 
 #define NATIVE_BITS (__BYTE_ORDER == __LITTLE_ENDIAN ? 64 : 8)
 
-static uint32_t groups(uint32_t pixels, uint32_t per_group)
-{
-	return pixels / per_group + (pixels % per_group != 0);
-}
-
 int frame_check_unused(const struct dlbuf_frame *f)
 {
 	const uint32_t unknown = f->flags & ~(DLBUF_FRAME_DAMAGED | DLBUF_FRAME_SEQUENCE |
@@ -97,7 +92,7 @@ static int no_view(const struct format *f, enum dlbuf_view view)
 }
 
 /* Fills in the fields of p that depend on the format. picture_of() sets the rest. */
-static int check_frame(const struct dlbuf_frame *f, enum dlbuf_view view,
+static int fill_by_format(const struct dlbuf_frame *f, enum dlbuf_view view,
 		       struct picture *p)
 {
 	const struct format_fields *fields;
@@ -198,8 +193,8 @@ static int plane_of(const struct dlbuf_frame *f, const struct picture *pic,
 		uint64_t pitch, bytes;
 
 		if (__builtin_mul_overflow((uint64_t)luma, p.channels, &pitch) ||
-		    __builtin_mul_overflow(pitch / p.hsub, (uint64_t)
-				groups(f->height, p.vsub), &bytes) ||
+		    __builtin_mul_overflow(pitch / p.hsub, format_groups(f->height, p.vsub),
+					   &bytes) ||
 		    (int64_t)pitch < 0)
 			return fail(-EOVERFLOW, "the planes of %ux%u pixels "
 				    "with a pitch of %lld do not fit 64 bits",
@@ -259,9 +254,9 @@ static int grid_of(const struct dlbuf_frame *f, const struct dlbuf_rect *crop,
 			    "offset of %llu bytes are not whole %u-bit values",
 			    i, (long long)plane.pitch,
 			    (unsigned long long)plane.offset, p.bits);
-	out->columns = groups(crop->width, p.hsub);
+	out->columns = format_groups(crop->width, p.hsub);
 	row = (uint64_t)(crop->width == f->width ? out->columns :
-						   groups(f->width, p.hsub)) * group;
+						   format_groups(f->width, p.hsub)) * group;
 	if (plane.pitch < (int64_t)row && plane.pitch > -(int64_t)row)
 		return fail(-EINVAL, "plane %u: a pitch of %lld bytes is less "
 			    "than the %llu of a row", i, (long long)plane.pitch,
@@ -269,7 +264,7 @@ static int grid_of(const struct dlbuf_frame *f, const struct dlbuf_rect *crop,
 	out->fd = plane.fd;
 	out->pitch = plane.pitch;
 	out->offset = plane.offset;
-	out->rows = groups(crop->height, p.vsub);
+	out->rows = format_groups(crop->height, p.vsub);
 	out->channels = p.channels;
 	out->hsub = p.hsub;
 	if (!(crop->x | crop->y) && plane.offset <= INT64_MAX)
@@ -609,7 +604,7 @@ static int find_layouts(const struct dlbuf_frame *frame, const struct dlbuf_impo
 			struct dlbuf_frame_layout out[DLBUF_MAX_PLANES], uint32_t *n)
 {
 	struct picture p;
-	int ret = check_frame(frame, opts->view, &p);
+	int ret = fill_by_format(frame, opts->view, &p);
 
 	if (ret)
 		return ret;

@@ -15,6 +15,7 @@
 #include "../system/sys.h"
 #include "../tensor/sync.h"
 #include "../tensor/tensor.h"
+#include "format.h"
 #include "frame.h"
 
 /* A frame owns this: a share of each tensor keeps the memory. */
@@ -33,11 +34,6 @@ static void hold_free(void *data)
 	if (h->fence != -1)
 		close(h->fence);
 	free(h);
-}
-
-static uint64_t groups(uint64_t pixels, uint32_t per_group)
-{
-	return (pixels + per_group - 1) / per_group;
 }
 
 static int find_format(const struct dlbuf_frame *f, const struct format **out)
@@ -95,7 +91,7 @@ static int check_rows(const DLTensor *l, uint32_t i, struct dlbuf_format_plane p
 	return 0;
 }
 
-static int check_size(const DLTensor *l, uint32_t i, struct dlbuf_format_plane p,
+static int check_picture(const DLTensor *l, uint32_t i, struct dlbuf_format_plane p,
 		      struct dlbuf_frame *f)
 {
 	uint64_t rows = l->shape[0], columns = l->shape[1];
@@ -111,12 +107,12 @@ static int check_size(const DLTensor *l, uint32_t i, struct dlbuf_format_plane p
 	if (!i && f->width % p.hsub)
 		return fail(-EINVAL, "a width of %u is not a multiple of %u, as this format "
 			    "needs", f->width, p.hsub);
-	if (columns != groups(f->width, p.hsub) || rows != groups(f->height, p.vsub))
+	if (columns != format_groups(f->width, p.hsub) || rows != format_groups(f->height, p.vsub))
 		return fail(-EINVAL, "tensor %u has %llu rows and %llu columns, of %ux%u "
 			    "pixels there are %llu and %llu", i, (unsigned long long)rows,
 			    (unsigned long long)columns, f->width, f->height,
-			    (unsigned long long)groups(f->height, p.vsub),
-			    (unsigned long long)groups(f->width, p.hsub));
+			    (unsigned long long)format_groups(f->height, p.vsub),
+			    (unsigned long long)format_groups(f->width, p.hsub));
 	return 0;
 }
 
@@ -134,7 +130,7 @@ static int describe_plane(const struct tensor *t, uint32_t i, const struct forma
 		return fail(-EBUSY, "tensor %u is acquired: release it first", i);
 	ret = check_type(&l, i, format, p);
 	if (!ret)
-		ret = check_size(&l, i, p, f);
+		ret = check_picture(&l, i, p, f);
 	if (!ret)
 		ret = check_rows(&l, i, p, &pitch);
 	if (ret)

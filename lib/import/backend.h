@@ -76,7 +76,7 @@ struct dlbuf_device {
 
 struct backend {
 	const char *name;
-	DLDeviceType type;	/* kDLCPU is the backend cpu's only: its loops prepare such frames */
+	DLDeviceType type;	/* kDLCPU is only the backend cpu's: its loops prepare frames */
 	uint32_t paths;		/* PATH_BIT()s that it has; 0: only `direct` */
 	bool waits_implicitly;	/* acquire() waits for the dma-buf's fences */
 	const char *exporter;	/* dlbuf_alloc() tries it first; NULL: udmabuf */

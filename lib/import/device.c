@@ -86,7 +86,7 @@ static struct {
 
 unsigned int devices_nunfenced;
 
-static void list_add(struct dlbuf_device *dev)
+static void devices_add(struct dlbuf_device *dev)
 {
 	pthread_mutex_lock(&devices.lock);
 	dev->next = devices.first;
@@ -96,7 +96,7 @@ static void list_add(struct dlbuf_device *dev)
 	pthread_mutex_unlock(&devices.lock);
 }
 
-static void list_remove(struct dlbuf_device *dev)
+static void devices_remove(struct dlbuf_device *dev)
 {
 	struct dlbuf_device **p = &devices.first;
 
@@ -173,7 +173,7 @@ void device_init(struct dlbuf_device *dev, const struct backend *backend,
 	dev->generation = fork_generation;
 	event_user_add();
 	cache_init(&dev->cache, opts);
-	list_add(dev);
+	devices_add(dev);
 }
 
 int dlbuf_device_open(const char *name, const struct dlbuf_device_opts *opts,
@@ -221,7 +221,7 @@ int device_check(const struct dlbuf_device *dev)
 void device_destroy(struct dlbuf_device *dev)
 {
 	/* This was the last reference, so no import is left. */
-	list_remove(dev);
+	devices_remove(dev);
 	cache_finish(&dev->cache);
 	free(dev->last_frame);
 	dev->backend->close(dev);

@@ -66,7 +66,7 @@ static uint32_t word_bytes(const struct source *s, const struct component *c)
 }
 
 /* Bytes of a row of n values of a ring. */
-static size_t row_bytes(const struct source *s, uint32_t n)
+static size_t ring_row_bytes(const struct source *s, uint32_t n)
 {
 	return ((size_t)n + PREPARE_STRIP) * value_bytes(s->rows);
 }
@@ -132,7 +132,7 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 			p->origins[i] = (int64_t)s->components[i].first - begin;
 	r->direct = narrow;
 	r->slots = p->wide.found ? p->wide.slots : narrow ? p->y[r->axis].taps : PREPARE_ROWS;
-	r->bytes = PART_BYTES(row_bytes(s, r->n));
+	r->bytes = PART_BYTES(ring_row_bytes(s, r->n));
 	/* Whole groups of PREPARE_ROWS; of the first and last only a part may be needed. */
 	r->scaled = narrow ? 0 : (p->y[r->axis].taps + 2 * PREPARE_ROWS - 2) & ~(PREPARE_ROWS - 1u);
 }
@@ -157,7 +157,7 @@ static void band_init(const struct dlbuf_prepare *p, struct band *b, struct aren
 	for (uint32_t i = 0; i < s->nplanes; i++) {
 		const struct ring *r = &p->rings[i];
 
-		b->rows[i] = take_array(from, r->slots, row_bytes(s, r->n));
+		b->rows[i] = take_array(from, r->slots, ring_row_bytes(s, r->n));
 		b->held[i] = prepare_part(from, r->slots * sizeof(**b->held));
 		fetched = r->copied > fetched ? r->copied : fetched;
 		if (r->direct)

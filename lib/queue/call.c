@@ -36,7 +36,7 @@ static bool change(struct queue_function *call, int from, int to)
 }
 
 /* Under the lock. */
-static void list_add(struct queue_function **list, struct queue_function *call)
+static void functions_add(struct queue_function **list, struct queue_function *call)
 {
 	call->next = *list;
 	call->prev = list;
@@ -88,7 +88,7 @@ int queue_call_host(struct queue_device *dev, void *stream, void (*fn)(void *dat
 	pthread_mutex_lock(&dev->lock);
 	lost = dev->lost;
 	if (!lost)
-		list_add(&dev->calls, call);
+		functions_add(&dev->calls, call);
 	pthread_mutex_unlock(&dev->lock);
 	ret = lost ? fail(-EIO, "%s is lost", dev->base.name) :
 		     dev->ops->call_host(dev, stream, run_function, call);
@@ -116,7 +116,7 @@ void queue_calls_cancel(struct queue_device *dev)
 		if (!change(call, QUEUED, CANCELLED))
 			continue;
 		join_list(call->prev, next);
-		list_add(&cancelled, call);
+		functions_add(&cancelled, call);
 	}
 	memory_unlock();
 }

@@ -44,7 +44,7 @@ static bool end_device(struct event_call *call)
 	queue_enter_to_free(dev, &scope);
 	none = queue_reap(dev, &dev->waits) && queue_gate_close(dev, &dev->ended, false);
 	if (none) {
-		queue_finish_end(dev);
+		queue_finish_join(dev);
 		queue_bridge_close(dev);
 		queue_works_free(dev);
 		queue_words_free(dev);

@@ -84,8 +84,11 @@ bool queue_finish_ended(struct queue_device *dev);
 /* See queue_set_unsure(). Under the lock. */
 bool queue_is_unsure(struct queue_device *dev);
 
-/* The end of a device. */
-void queue_finish_end(struct queue_device *dev);
+/*
+ * Under the lock, or at the end of the device: joins a thread that does not run any more. Such a
+ * thread does not take the lock.
+ */
+void queue_finish_join(struct queue_device *dev);
 
 /* ---------------------------------------------------------------- call.c */
 
@@ -252,10 +255,10 @@ int queue_wait_fence(struct queue_device *dev, void *stream, int fence);
  * if it has waited instead. Blocks while another thread is inside a free, so that no
  * free waits for a fence. -EAGAIN, without an error text: the core has to wait for the fence.
  */
-int queue_wait_by(struct queue_device *dev,
-		  int (*wait)(struct queue_device *dev, void *stream, int fence,
-			      struct bridge_buffer *buffer),
-		  void *stream, int fence, struct bridge_buffer *buffer);
+typedef int (*queue_wait_fn)(struct queue_device *dev, void *stream, int fence,
+			     struct bridge_buffer *buffer);
+int queue_wait_by(struct queue_device *dev, queue_wait_fn wait, void *stream, int fence,
+		  struct bridge_buffer *buffer);
 
 /* Tests whether wait_word() works. */
 bool queue_try_words(struct queue_device *dev);

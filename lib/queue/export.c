@@ -161,16 +161,14 @@ static int alloc_memory(struct queue_memory *m)
 	if (r.base != m->data)
 		ret = fail(-EOPNOTSUPP, "%s: the driver exports memory before the "
 			   "allocation, too", dev->base.name);
-	else
-		ret = count_users(m->base.fd, &users);
+	else if (count_users(m->base.fd, &users))
+		ret = fail(no_fd() ? -errno : -EOPNOTSUPP, "whether others hold the dma-buf: "
+			   "/proc/self/fdinfo: %m");
 	if (!ret) {
 		least_users(dev, users);
 		m->exported = true;
 		return 0;
 	}
-	if (r.base == m->data)
-		ret = fail(no_fd() ? -errno : -EOPNOTSUPP, "whether others hold the dma-buf: "
-			   "/proc/self/fdinfo: %m");
 	close(m->base.fd);
 	m->base.fd = -1;
 	return ret;

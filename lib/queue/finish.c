@@ -33,12 +33,11 @@ static void *finish_streams(void *arg)
 	return NULL;
 }
 
-/* Under the lock. A thread that does not run does not take the lock any more. */
-static void join_thread(struct queue_finish *f)
+void queue_finish_join(struct queue_device *dev)
 {
-	if (f->started)
-		pthread_join(f->thread, NULL);
-	f->started = false;
+	if (dev->finish.started)
+		pthread_join(dev->finish.thread, NULL);
+	dev->finish.started = false;
 }
 
 bool queue_finished(struct queue_device *dev, uint64_t n)
@@ -50,7 +49,7 @@ bool queue_finished(struct queue_device *dev, uint64_t n)
 	f->wanted = f->wanted < n ? n : f->wanted;
 	if (f->runs)
 		return false;
-	join_thread(f);
+	queue_finish_join(dev);
 	f->started = f->runs = !sys_thread(&f->thread, finish_streams, dev);
 	if (f->runs)
 		pthread_setname_np(f->thread, "dlbuf-finish");
@@ -73,7 +72,7 @@ bool queue_finish_ended(struct queue_device *dev)
 	pthread_mutex_lock(&dev->lock);
 	ended = !queue_is_unsure(dev) && !dev->finish.runs;
 	if (ended)
-		join_thread(&dev->finish);
+		queue_finish_join(dev);
 	pthread_mutex_unlock(&dev->lock);
 	return ended;
 }
@@ -83,9 +82,4 @@ void queue_set_unsure(struct queue_device *dev)
 	pthread_mutex_lock(&dev->lock);
 	dev->unsure = dev->finish.begun + 1;
 	pthread_mutex_unlock(&dev->lock);
-}
-
-void queue_finish_end(struct queue_device *dev)
-{
-	join_thread(&dev->finish);
 }

@@ -25,7 +25,6 @@ struct queue_function;
 struct queue_gate;
 struct queue_page;
 struct queue_program;
-struct queue_watch;
 struct queue_word;
 struct queue_work;
 
@@ -85,7 +84,6 @@ struct queue_device {
 	struct queue_work *waits;	/* streams that wait for words and semaphores */
 	unsigned int npolled;	/* works that the library polls */
 	bool polls;		/* `polling` is posted, also if npolled is 0 again */
-	struct queue_watch *watches;	/* eventfds that wait for several works */
 
 	struct queue_gate *gate;
 	struct queue_device *sibling;	/* in gate->devices */

@@ -208,10 +208,8 @@ static bool passes_until(struct queue_device *dev, int fence, int ret)
 	return false;
 }
 
-int queue_wait_by(struct queue_device *dev,
-		  int (*wait)(struct queue_device *dev, void *stream, int fence,
-			      struct bridge_buffer *buffer),
-		  void *stream, int fence, struct bridge_buffer *buffer)
+int queue_wait_by(struct queue_device *dev, queue_wait_fn wait, void *stream, int fence,
+		  struct bridge_buffer *buffer)
 {
 	uint64_t n = queue_gate_pass(dev, fence != -1);
 	struct queue_work *work;

@@ -385,10 +385,11 @@ struct watched {
 	struct watched *next;
 };
 
-struct queue_watch {
+struct watch {
+	struct event_call call;
+	struct queue_device *dev;	/* with a reference */
 	int writer;		/* of the eventfd */
 	struct watched *first;
-	struct queue_watch *next;
 };
 
 /* Drops works that are over, or all; true: none is left. */
@@ -408,30 +409,27 @@ static bool unwatch(struct queue_device *dev, struct watched **first, bool all)
 	return !*first;
 }
 
-static void poll_watches(struct queue_device *dev)
+/* On "dlbuf-events": writes to the eventfd when all its works are over. */
+static bool poll_watch(struct event_call *call)
 {
-	struct queue_watch *list, *w;
+	struct watch *w = container_of(call, struct watch, call);
+	struct queue_device *dev = w->dev;
+	struct queue_scope scope;
+	bool none;
 
-	pthread_mutex_lock(&dev->lock);
-	list = dev->watches;
-	dev->watches = NULL;
-	pthread_mutex_unlock(&dev->lock);
-	while ((w = list)) {
-		list = w->next;
-		if (unwatch(dev, &w->first, false)) {
-			fence_event_signal(w->writer);
-			free(w);
-			continue;
-		}
-		pthread_mutex_lock(&dev->lock);
-		w->next = dev->watches;
-		dev->watches = w;
-		pthread_mutex_unlock(&dev->lock);
-	}
+	queue_enter_to_free(dev, &scope);
+	none = unwatch(dev, &w->first, false);
+	queue_leave(dev, &scope);
+	if (!none)
+		return false;
+	fence_event_signal(w->writer);
+	free(w);
+	queue_unref(dev);
+	return true;
 }
 
 /*
- * On "dlbuf-events": polls the events of works that eventfds wait for. If host functions
+ * On "dlbuf-events": polls the events of works that have an eventfd. If host functions
  * write to all of these, the polling is slow, and only detects the loss of a device: a lost
  * device drops the functions, and there may be no other call that notices the loss.
  */
@@ -444,7 +442,6 @@ static bool poll_works(struct event_call *call)
 	bool none, slow = true;
 
 	queue_enter_to_free(dev, &scope);
-	poll_watches(dev);
 	pthread_mutex_lock(&dev->lock);
 	for (work = dev->all_works; work; work = work->all) {
 		if (!work->polled)
@@ -462,8 +459,8 @@ static bool poll_works(struct event_call *call)
 		slow &= !work->polled || is_called(dev, work, RECORDED);
 		put_locked(dev, work);
 	}
-	call->slow = slow && !dev->watches;
-	none = !dev->npolled && !dev->watches;
+	call->slow = slow;
+	none = !dev->npolled;
 	if (none)
 		dev->polls = false;
 	pthread_mutex_unlock(&dev->lock);
@@ -473,32 +470,22 @@ static bool poll_works(struct event_call *call)
 	return none;
 }
 
-/* Under the lock. slow: it is enough to detect a loss. */
-static int begin_to_poll(struct queue_device *dev, bool slow)
-{
-	int ret;
-
-	if (dev->polls) {
-		if (dev->polling.slow && !slow)
-			event_kick();
-		return 0;
-	}
-	ret = event_promise();
-	if (ret)
-		return ret;
-	dev->polls = true;
-	queue_ref(dev);
-	dev->polling.fn = poll_works;
-	event_post(&dev->polling);
-	return 0;
-}
-
 static int poll_work(struct queue_device *dev, struct queue_work *work)
 {
-	int ret;
+	int ret = 0;
 
 	pthread_mutex_lock(&dev->lock);
-	ret = begin_to_poll(dev, is_called(dev, work, RECORDED));
+	if (!dev->polls) {
+		ret = event_promise();
+		if (!ret) {
+			dev->polls = true;
+			queue_ref(dev);
+			dev->polling.fn = poll_works;
+			event_post(&dev->polling);
+		}
+	} else if (dev->polling.slow && !is_called(dev, work, RECORDED)) {
+		event_kick();
+	}
 	work->polled = !ret;
 	dev->npolled += work->polled;
 	pthread_mutex_unlock(&dev->lock);
@@ -531,7 +518,7 @@ static bool polls_in_vain(struct queue_device *dev)
 	bool vain;
 
 	pthread_mutex_lock(&dev->lock);
-	vain = dev->polls && !dev->watches;
+	vain = dev->polls;
 	for (struct queue_work *w = dev->all_works; w && vain; w = w->all)
 		vain = !w->polled || has_told(w);
 	pthread_mutex_unlock(&dev->lock);
@@ -789,30 +776,27 @@ static int watch_add(struct queue_device *dev, struct queue_work *work,
 /* Begins to poll for the works of the list, which it takes on success. */
 static int watch_begin(struct queue_device *dev, struct watched *first, int *out)
 {
-	struct queue_watch *w = sys_calloc(1, sizeof(*w));
+	struct watch *w = sys_calloc(1, sizeof(*w));
 	int ret;
 
 	if (!w)
 		return fail(-ENOMEM, "no memory to wait for work");
-	w->first = first;
+	*w = (struct watch){ .call.fn = poll_watch, .dev = dev, .first = first };
 	ret = fence_event(&w->writer, out);
 	if (ret) {
 		free(w);
 		return ret;
 	}
-	pthread_mutex_lock(&dev->lock);
-	ret = begin_to_poll(dev, false);
+	ret = event_promise();
 	if (!ret) {
-		w->next = dev->watches;
-		dev->watches = w;
+		queue_ref(dev);
+		event_post(&w->call);
+		return 0;
 	}
-	pthread_mutex_unlock(&dev->lock);
-	if (ret) {
-		close(w->writer);
-		close(*out);
-		*out = -1;
-		free(w);
-	}
+	close(w->writer);
+	close(*out);
+	*out = -1;
+	free(w);
 	return ret;
 }
 

@@ -111,7 +111,7 @@ static void wake_to_end(struct loop *l)
 }
 
 /* Under the lock. */
-static void list_remove(struct event *e)
+static void event_unlist(struct event *e)
 {
 	if (e->prev)
 		e->prev->next = e->next;
@@ -167,7 +167,7 @@ static bool fire_event(struct event_call *call)
 	if (e->ended)
 		e->ended(e->fd, data);
 	pthread_mutex_lock(&events.lock);
-	list_remove(e);
+	event_unlist(e);
 	events.firing = e->owner;
 	close(e->fd);
 	if (e->loop == &events.words) {
@@ -353,7 +353,7 @@ static void forget_all(void)
 	struct event *e;
 
 	while ((e = events.first)) {
-		list_remove(e);
+		event_unlist(e);
 		events.calls.pending--;
 		close(e->fd);
 		free(e);

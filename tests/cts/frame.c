@@ -493,17 +493,14 @@ static void out_refused(void *arg)
 	uint32_t n;
 
 	REQUIRE_OK(dlbuf_import_frame(dev, &f, NULL, t, &n));
-	CHECK_ERR(dlbuf_frame_from_tensors(t, 1, 0, &o), -EINVAL);
-	CHECK_SAYS("2 planes");
+	CHECK_ERR_SAYS(dlbuf_frame_from_tensors(t, 1, 0, &o), -EINVAL, "2 planes");
 	odd[0] = t[1];
 	odd[1] = t[0];
 	CHECK_ERR(dlbuf_frame_from_tensors(odd, 2, 0, &o), -EINVAL);
 	odd[0] = t[0];
-	CHECK_ERR(dlbuf_frame_from_tensors(odd, 2, 0, &o), -EINVAL);
-	CHECK_SAYS("[rows, columns, 2]");
+	CHECK_ERR_SAYS(dlbuf_frame_from_tensors(odd, 2, 0, &o), -EINVAL, "[rows, columns, 2]");
 	o.width = before.width = OUT_W + 2;
-	CHECK_ERR(dlbuf_frame_from_tensors(t, 2, 0, &o), -EINVAL);
-	CHECK_SAYS("35x17 pixels");
+	CHECK_ERR_SAYS(dlbuf_frame_from_tensors(t, 2, 0, &o), -EINVAL, "35x17 pixels");
 	/* Every second pixel; and values of another type. */
 	o.code = before.code = DLBUF_FOURCC('R', '8', ' ', ' ');
 	o.width = o.height = before.width = before.height = 0;
@@ -531,8 +528,7 @@ static void out_refused(void *arg)
 	o.code = DLBUF_FOURCC('!', '!', '!', '!');
 	CHECK_ERR(dlbuf_frame_from_tensors(t, 1, 0, &o), -EINVAL);
 	o.orientation = -1;
-	CHECK_ERR(dlbuf_frame_from_tensors(t, 1, 0, &o), -EINVAL);
-	CHECK_SAYS("orientation is -1");
+	CHECK_ERR_SAYS(dlbuf_frame_from_tensors(t, 1, 0, &o), -EINVAL, "orientation is -1");
 	o.orientation = 0;
 	/* Half a group of pixels. */
 	layout = (DLTensor){ .ndim = 3, .dtype = { kDLUInt, 8, 1 }, .shape = yuyv,
@@ -541,8 +537,7 @@ static void out_refused(void *arg)
 	o.code = DLBUF_FOURCC('Y', 'U', 'Y', 'V');
 	o.width = 2 * yuyv[1] - 1;
 	o.height = OUT_H;
-	CHECK_ERR(dlbuf_frame_from_tensors(&flat, 1, 0, &o), -EINVAL);
-	CHECK_SAYS("not a multiple of 2");
+	CHECK_ERR_SAYS(dlbuf_frame_from_tensors(&flat, 1, 0, &o), -EINVAL, "not a multiple of 2");
 	o.width = 0;
 	REQUIRE_OK(dlbuf_frame_from_tensors(&flat, 1, 0, &o));
 	dlbuf_frame_drop(&o);
@@ -571,8 +566,7 @@ static void out_small(void *arg)
 					    .pitch = OUT_PITCH };
 	REQUIRE_OK(dlbuf_import_frame(dev, &f, NULL, t, &n));
 	o.crop = (struct dlbuf_rect){ 0, 0, 3, 2 };
-	CHECK_ERR(dlbuf_frame_from_tensors(t, 2, 0, &o), -EINVAL);
-	CHECK_SAYS("crop of 3x2");
+	CHECK_ERR_SAYS(dlbuf_frame_from_tensors(t, 2, 0, &o), -EINVAL, "crop of 3x2");
 	o.crop.width = 2;
 	REQUIRE_OK(dlbuf_frame_from_tensors(t, 2, 0, &o));
 	CHECK_EQ(o.planes[1].pitch, OUT_PITCH);
@@ -604,7 +598,8 @@ static void expand(void *arg)
 	CHECK_EQ(e.planes[1].offset, OUT_UV);
 	CHECK_EQ(e.planes[1].pitch, OUT_PITCH);
 	CHECK_EQ(e.planes[1].bytes, bytes - OUT_UV);
-	CHECK(e.sequence == 7 && e.orientation == 1 && e.width == OUT_W && !e.crop.width && !e.flags);
+	CHECK(e.sequence == 7 && e.orientation == 1 && e.width == OUT_W && !e.crop.width &&
+	      !e.flags);
 	CHECK(!e.release && f.release);
 	f.release = NULL;
 	REQUIRE_OK(dlbuf_lease_create(fire, &c, &lease));

@@ -520,8 +520,7 @@ static void drained(void *by_hand)
 	CHECK_OK(f.fences ? 0 : dlbuf_device_drain(f.dev, 0));
 	delete_planes(&f);
 	if (f.fences) {
-		CHECK_ERR(dlbuf_device_drain(f.dev, 1), -ETIME);
-		CHECK_SAYS("leases");
+		CHECK_ERR_SAYS(dlbuf_device_drain(f.dev, 1), -ETIME, "leases");
 		CHECK_EQ(fired(&d.holder), 0);
 		cts_fence_signal(&fence);
 	}

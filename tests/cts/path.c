@@ -352,9 +352,7 @@ static void leave(void *arg)
 	CHECK_OK(dlbuf_probe(dev, fd, 0, note_path, &p));
 	CHECK_OK(dlbuf_import(dev, fd, &layout, &may, &t));
 	if (p.status[DLBUF_PATH_DIRECT] && p.status[DLBUF_PATH_HOST]) {
-		CHECK_ERR(dlbuf_import(dev, fd, &layout, NULL, &u),
-			  -EOPNOTSUPP);
-		CHECK_SAYS("MAY_COPY");
+		CHECK_ERR_SAYS(dlbuf_import(dev, fd, &layout, NULL, &u), -EOPNOTSUPP, "MAY_COPY");
 		CHECK_SAYS("no path to this dma-buf");
 		CHECK(!u);
 		/* The acquire decides whose copy it is. */
@@ -514,8 +512,7 @@ static void refused_exports(void *arg)
 	CHECK_ERR(dlbuf_export(NULL, &none, NULL, &out), -EINVAL);
 	CHECK_ERR(dlbuf_export(dev, NULL, NULL, &out), -EINVAL);
 	CHECK_ERR(dlbuf_export(dev, &none, NULL, NULL), -EINVAL);
-	CHECK_ERR(dlbuf_export(dev, &none, NULL, &out), -EINVAL);
-	CHECK_SAYS("no memory");
+	CHECK_ERR_SAYS(dlbuf_export(dev, &none, NULL, &out), -EINVAL, "no memory");
 	CHECK_ERR(dlbuf_export(dev, &foreign, &flags, &out), -EINVAL);
 	CHECK(dlbuf_export(dev, &foreign, NULL, &out) < 0);
 	CHECK(dlbuf_export(dev, &foreign, NULL, &no_size) < 0);

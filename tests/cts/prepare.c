@@ -219,8 +219,8 @@ static void beyond_the_tensor(void *arg)
 
 		t->byte_offset += (uint64_t)rows[i].move;
 		if (!CHECK_ERR(dlbuf_prepare_tensors(s.plan, planes, n,
-						     RUN(.index = rows[i].index), s.out), -EINVAL) ||
-		    !CHECK_SAYS("reach beyond"))
+						     RUN(.index = rows[i].index), s.out),
+						     -EINVAL) || !CHECK_SAYS("reach beyond"))
 			ktap_note(NULL, 0, "row %zu", i);
 		t->byte_offset -= (uint64_t)rows[i].move;
 	}
@@ -264,7 +264,8 @@ static void cropped_frames(void *arg)
 		row = &rows[i / ARRAY_SIZE(rects)];
 		r.x += row->later;
 		r.width -= row->later;
-		f = (struct dlbuf_frame)PICTURE(16, 8, row->code, row->space, row->nplanes, .planes = {
+		f = (struct dlbuf_frame)PICTURE(16, 8, row->code, row->space, row->nplanes,
+						.planes = {
 			{ .fd = s.fd, .pitch = 64 }, { .fd = s.fd, .offset = 2048, .pitch = 32 } });
 		for (int k = 0; k < 2 && !ret; k++) {
 			struct dlbuf_prepare_opts opts = scene_opts;
@@ -322,8 +323,7 @@ static void acquired_by_the_caller(void *arg)
 	/* Two mappings of a dma-buf have two addresses, and the CPU looks at these. */
 	if (cpu)
 		goto out;
-	CHECK_ERR(dlbuf_prepare_frame(plan, &s.frame, NULL, self), -EOPNOTSUPP);
-	CHECK_SAYS("overlaps");
+	CHECK_ERR_SAYS(dlbuf_prepare_frame(plan, &s.frame, NULL, self), -EOPNOTSUPP, "overlaps");
 	CHECK_EQ(fired(&s), 0);
 out:
 	cts_delete(self);
@@ -394,7 +394,7 @@ static void waits_for_others(void *arg)
 	CHECK_EQ(fired(&s), 0);
 	cts_peek_raw(s.out_fd, 0, &first, sizeof(first));
 	CHECK(first == 0);
-	/* The driver that computes completes the work before it gives a fence; others do not wait. */
+	/* The driver that computes completes work before it gives a fence; others do not wait. */
 	CHECK(blocks || cts_computes || __atomic_load_n(&c.over, __ATOMIC_ACQUIRE));
 	/* The plan may go while the work waits, and the device. */
 	if (__atomic_load_n(&c.over, __ATOMIC_ACQUIRE)) {
@@ -528,8 +528,7 @@ static void over_the_frame(void *arg)
 	scene_open(&s);
 	REQUIRE_OK(dlbuf_prepare_create(s.dev, &s.frame, &opts, &plan));
 	REQUIRE_OK(dlbuf_import(s.dev, s.fd, &layout, NULL, &out));
-	CHECK_ERR(dlbuf_prepare_frame(plan, &s.frame, NULL, out), -EOPNOTSUPP);
-	CHECK_SAYS("overlaps");
+	CHECK_ERR_SAYS(dlbuf_prepare_frame(plan, &s.frame, NULL, out), -EOPNOTSUPP, "overlaps");
 	CHECK_EQ(fired(&s), 0);
 	cts_delete(out);
 	dlbuf_prepare_destroy(plan);
@@ -539,7 +538,8 @@ static void over_the_frame(void *arg)
 /* Crops have their values from tests/unit/prepare.c; the frame is one. */
 static void crops_of_a_frame(void *arg)
 {
-	static const struct dlbuf_crop crops[] = { { .x = 0 }, { 5, 3, 20.5, 30 }, { 60, 0, 5, 5 } };
+	static const struct dlbuf_crop crops[] = { { .x = 0 }, { 5, 3, 20.5, 30 },
+		{ 60, 0, 5, 5 } };
 	struct dlbuf_prepare_info infos[2] = { { .size = sizeof(infos[0]) } };
 	struct dlbuf_prepare_opts second = scene_opts;
 	DLBUF_INFO(dlbuf_prepare_info, info);
@@ -554,7 +554,8 @@ static void crops_of_a_frame(void *arg)
 	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame,
 				      RUN(.crops = crops, .ncrops = 3), s.out), -EINVAL);
 	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame,
-				      RUN(.crops = crops, .ncrops = 2, .index = 1), s.out), -EINVAL);
+				      RUN(.crops = crops, .ncrops = 2, .index = 1), s.out),
+				      -EINVAL);
 	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame,
 				      RUN(.crops = NULL, .ncrops = 1), s.out), -EINVAL);
 	CHECK_EQ(fired(&s), 0);
@@ -601,7 +602,8 @@ static void many_crops(void *arg)
 
 	scene_open(&s);
 	for (uint32_t i = 0; i < N; i++)
-		crops[i] = (struct dlbuf_crop){ i % 30 * 1.25, i % 20, 1 + i % 24, 4 + i % 20 / 2. };
+		crops[i] = (struct dlbuf_crop){ i % 30 * 1.25, i % 20, 1 + i % 24,
+			4 + i % 20 / 2. };
 	plain.dl_tensor.data = want;
 	plain.dl_tensor.device.device_type = kDLCPU;
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
@@ -672,8 +674,9 @@ static double element(const void *data, size_t i, int type, double *near)
 	memcpy(&f, type == 3 ? (void *)&bits : (void *)((const float *)data + i), 4);
 	v = (double)f;
 	if (type == 2)
-		v = (half >> 15 ? -1 : 1) * (half & 0x7c00 ? ldexp(1024 + (half & 1023), (half >> 10 & 31) - 25) :
-			   ldexp(half & 1023, -24));
+		v = (half >> 15 ? -1 : 1) *
+		    (half & 0x7c00 ? ldexp(1024 + (half & 1023), (half >> 10 & 31) - 25) :
+				     ldexp(half & 1023, -24));
 	*near = 2e-5 + fabs(v) * (type == 2 ? 0x1p-10 : type == 3 ? 0x1p-7 : 0);
 	return v;
 }
@@ -725,16 +728,18 @@ static void make_trial(struct trial *t, uint32_t format, int type, uint32_t filt
 	t->shape[2] = nhwc ? w : h;
 	t->shape[3] = nhwc ? c : w;
 	t->strides[3] = 1;
-	t->strides[2] = pick(3) ? t->shape[3] + (nhwc ? pick(2) * gap : gap) : (t->shape[3] + 3) & ~3;
+	t->strides[2] = pick(3) ? t->shape[3] + (nhwc ? pick(2) * gap : gap) :
+		(t->shape[3] + 3) & ~3;
 	t->strides[1] = t->strides[2] * t->shape[2] + gap;
 	t->strides[0] = t->strides[1] * t->shape[1] + gap;
 	t->layout = (DLTensor){ .ndim = 4, .dtype = types[type], .shape = t->shape,
 		.strides = t->strides, .byte_offset = pick(3) * types[type].bits / 8 };
 	t->bytes = (2 * t->strides[0] * types[type].bits / 8 + 64) & ~(uint64_t)3;
-	snprintf(t->text, sizeof(t->text), "%s, type %d, filter %u, %ux%u to %ux%u, fit %d, orientation %d, turn %u, "
-		 "flags %u, channels %d, crop %g, gap %d", code, type, filter, t->w, t->h, t->opts.width,
-		 t->opts.height, t->opts.fit, t->frame.orientation, t->opts.turn, t->opts.flags, t->opts.channels,
-		 t->opts.crop_x, (int)gap);
+	snprintf(t->text, sizeof(t->text),
+		 "%s, type %d, filter %u, %ux%u to %ux%u, fit %d, orientation %d, turn %u, "
+		 "flags %u, channels %d, crop %g, gap %d", code, type, filter, t->w, t->h,
+		 t->opts.width, t->opts.height, t->opts.fit, t->frame.orientation, t->opts.turn,
+		 t->opts.flags, t->opts.channels, t->opts.crop_x, (int)gap);
 }
 
 #define MOST (1 << 17)
@@ -799,8 +804,10 @@ static void refused(void *arg)
 		uint32_t w, h;
 		enum dlbuf_code_space space;
 	} rows[] = {
-		{ "RGGB", "mosaics", 64, 48, DLBUF_CODE_V4L2 }, { "NV12", "samples", 512, 512, DLBUF_CODE_V4L2 },
-		{ "HSV3", "HSV", 64, 48, DLBUF_CODE_V4L2 }, { "TD08", "signed values", 64, 48, DLBUF_CODE_V4L2 },
+		{ "RGGB", "mosaics", 64, 48, DLBUF_CODE_V4L2 },
+		{ "NV12", "samples", 512, 512, DLBUF_CODE_V4L2 },
+		{ "HSV3", "HSV", 64, 48, DLBUF_CODE_V4L2 },
+		{ "TD08", "signed values", 64, 48, DLBUF_CODE_V4L2 },
 		{ "Y41P", "unevenly spaced values", 64, 48, DLBUF_CODE_V4L2 },
 		{ "YYUV", "unevenly spaced values", 64, 48, DLBUF_CODE_V4L2 },
 		{ "RGBR", "big-endian words", 64, 48, DLBUF_CODE_V4L2 },
@@ -816,7 +823,8 @@ static void refused(void *arg)
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const char *c = rows[i].code;
-		struct dlbuf_frame f = PICTURE(rows[i].w, rows[i].h, DLBUF_FOURCC(c[0], c[1], c[2], c[3]),
+		struct dlbuf_frame f = PICTURE(rows[i].w, rows[i].h,
+					       DLBUF_FOURCC(c[0], c[1], c[2], c[3]),
 					       rows[i].space, 1);
 
 		CHECK_ERR(dlbuf_prepare_create(dev, &f, &opts, &plan), -EOPNOTSUPP);

@@ -784,13 +784,11 @@ static void lies(void *arg)
 	CHECK_ERR(told(&p, lie(0, BYTES + 1, DLBUF_RW, 0), fd, -1), -ERANGE);
 	/* A lease that is one, and some that are none. */
 	CHECK_OK(told(&p, lie(4, 0, DLBUF_RW, MESSAGE_HOLD), fd, ends[0]));
-	CHECK_ERR(told(&p, lie(4, 0, DLBUF_RW, MESSAGE_HOLD), fd, fd), -EPROTO);
-	CHECK_SAYS("lease");
+	CHECK_ERR_SAYS(told(&p, lie(4, 0, DLBUF_RW, MESSAGE_HOLD), fd, fd), -EPROTO, "lease");
 	CHECK_ERR(told(&p, lie(4, 0, DLBUF_RW, MESSAGE_HOLD), fd, p.sock[0]),
 		  -EPROTO);
 	/* A fence that never signals, because it is none. */
-	CHECK_ERR(told(&p, frame_lie(fd, MESSAGE_FENCE), fd, ends[0]), -EPROTO);
-	CHECK_SAYS("sync_file");
+	CHECK_ERR_SAYS(told(&p, frame_lie(fd, MESSAGE_FENCE), fd, ends[0]), -EPROTO, "sync_file");
 	CHECK_ERR(told(&p, frame_lie(fd, MESSAGE_FENCE), fd, fd), -EPROTO);
 	CHECK_ERR(told(&p, frame_lie(fd, 0), ends[1], -1), -EBADF);
 	cts_until_fds(fds);

@@ -42,6 +42,18 @@ static void open_start(struct started *s, uint32_t flags)
 		s->t = cts_import(s->dev, s->fd, BYTES);
 }
 
+/* The same with a fence of a writer, which is returned. */
+static int open_busy(struct started *s)
+{
+	int fence;
+
+	open_start(s, 0);
+	fence = lab_fence(s->lab);
+	REQUIRE(fence >= 3);
+	CHECK_EQ(cts_import_fence(s->fd, DLBUF_WRITE, fence), 0);
+	return fence;
+}
+
 static struct dlbuf_lab_count counts(const struct started *s)
 {
 	struct dlbuf_lab_count c;
@@ -132,8 +144,7 @@ static void start_fails(void *arg)
 
 	open_start(&s, 0);
 	CHECK_EQ(lab_begin(s.lab, s.fd, -EIO, 3, 0), 0);
-	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, NULL), -EIO);
-	CHECK_SAYS("START");
+	CHECK_ERR_SAYS(dlbuf_acquire(s.t, DLBUF_READ, NULL, NULL), -EIO, "START");
 	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &past), -EIO);
 	CHECK_ERR(dlbuf_acquire_all(&s.t, 1, DLBUF_READ, NULL, NULL), -EIO);
 	CHECK_EQ(counts(&s).begin, 3);
@@ -227,13 +238,9 @@ static void needs_nothing(void *arg)
 	static const uint32_t accesses[] = { DLBUF_READ, DLBUF_WRITE, DLBUF_RW };
 	struct rlimit files;
 	struct started s;
-	int fence;
+	int fence = open_busy(&s);
 
-	open_start(&s, 0);
-	fence = lab_fence(s.lab);
-	REQUIRE(fence >= 3);
 	/* A fence that has ended is no different. */
-	CHECK_EQ(cts_import_fence(s.fd, DLBUF_WRITE, fence), 0);
 	CHECK_EQ(lab_signal(s.lab, fence, 0), 0);
 	refuse_threads();
 	take_fds(&files);
@@ -265,13 +272,10 @@ static void no_fd(void *arg)
 	pthread_t thread;
 	int fds[3];
 
-	open_start(&s, 0);
+	fds[1] = open_busy(&s);
 	fds[0] = s.lab;
-	for (int i = 1; i < 3; i++) {
-		fds[i] = lab_fence(s.lab);
-		REQUIRE(fds[i] >= 3);
-	}
-	CHECK_EQ(cts_import_fence(s.fd, DLBUF_WRITE, fds[1]), 0);
+	fds[2] = lab_fence(s.lab);
+	REQUIRE(fds[2] >= 3);
 	take_fds(&files);
 	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &opts), -ETIME);
 	CHECK_ERR(dlbuf_acquire_all(&s.t, 1, DLBUF_RW, NULL, &opts), -ETIME);
@@ -298,12 +302,8 @@ static void no_thread(void *arg)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = PAST);
 	struct started s;
-	int fence;
+	int fence = open_busy(&s);
 
-	open_start(&s, 0);
-	fence = lab_fence(s.lab);
-	REQUIRE(fence >= 3);
-	CHECK_EQ(cts_import_fence(s.fd, DLBUF_WRITE, fence), 0);
 	refuse_threads();
 	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &past), -ETIME);
 	CHECK_EQ(counts(&s).begin, 0);
@@ -324,8 +324,7 @@ static void unmappable(void *arg)
 
 	open_start(&s, DLBUF_LAB_NO_MMAP);
 	for (int i = 0; i < 2; i++) {
-		CHECK_ERR(dlbuf_import(s.dev, s.fd, &layout, NULL, &s.t), -EOPNOTSUPP);
-		CHECK_SAYS("mmap");
+		CHECK_ERR_SAYS(dlbuf_import(s.dev, s.fd, &layout, NULL, &s.t), -EOPNOTSUPP, "mmap");
 		CHECK(!s.t);
 	}
 	CHECK_EQ(counts(&s).mmap, 2);
@@ -345,15 +344,13 @@ static void revoked(void *arg)
 	CHECK_OK(dlbuf_acquire(s.t, DLBUF_WRITE, NULL, NULL));
 	CHECK_EQ(lab_revoke(s.lab, s.fd), 0);
 	CHECK_OK(dlbuf_release(s.t, NULL, NULL));
-	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, NULL), -EIO);
-	CHECK_SAYS(strerror(ENODEV));
+	CHECK_ERR_SAYS(dlbuf_acquire(s.t, DLBUF_READ, NULL, NULL), -EIO, strerror(ENODEV));
 	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &past), -EIO);
 	not_acquired(&s);
 	cts_delete(s.t);
 	s.t = NULL;
 	CHECK_OK(dlbuf_device_forget(s.dev, s.fd));
-	CHECK_ERR(dlbuf_import(s.dev, s.fd, &layout, NULL, &u), -ENODEV);
-	CHECK_SAYS(strerror(ENODEV));
+	CHECK_ERR_SAYS(dlbuf_import(s.dev, s.fd, &layout, NULL, &u), -ENODEV, strerror(ENODEV));
 	close_start(&s);
 }
 

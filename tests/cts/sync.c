@@ -301,11 +301,9 @@ static void refused(void *arg)
 	CHECK_ERR(dlbuf_fence_export(fd, 0, &fence), -EINVAL);
 	CHECK_ERR(dlbuf_fence_wait(4711, 0), -EBADF);
 	CHECK_ERR(dlbuf_fence_import(f.sync_file, DLBUF_READ, f.sync_file), -EBADF);
-	CHECK_ERR(dlbuf_fence_import(fd, DLBUF_WRITE, -5), -EBADF);
-	CHECK_SAYS("fd -5 is not open");
+	CHECK_ERR_SAYS(dlbuf_fence_import(fd, DLBUF_WRITE, -5), -EBADF, "fd -5 is not open");
 	CHECK_ERR(dlbuf_fence_import(fd, DLBUF_WRITE, 4711), -EBADF);
-	CHECK_ERR(dlbuf_fence_import(fd, DLBUF_READ, fd), -EINVAL);
-	CHECK_SAYS("not a sync_file");
+	CHECK_ERR_SAYS(dlbuf_fence_import(fd, DLBUF_READ, fd), -EINVAL, "not a sync_file");
 	CHECK_EQ(fence, -7);
 	for (int i = 0; i < 2; i++) {
 		opts.fence = i ? 4711 : -5;

@@ -373,8 +373,7 @@ static void refusals(void *arg)
 
 	/* The caller allowed no copy, and no device could make one. */
 	f.modifier = NOBODYS;
-	CHECK_ERR(dlbuf_import_frame(dev, &f, NULL, t, &n), -EOPNOTSUPP);
-	CHECK_SAYS("0x7f00000000000001");
+	CHECK_ERR_SAYS(dlbuf_import_frame(dev, &f, NULL, t, &n), -EOPNOTSUPP, "0x7f00000000000001");
 	CHECK(!strstr(dlbuf_last_error(), "MAY_COPY"));
 	/* One that no device reads. */
 	refused(dev, f, 0, -EOPNOTSUPP);

@@ -23,7 +23,8 @@
  * As with CUDA, nothing works in a child of a process that has initialised it.
  *
  * The environment's FAKE_CUDA has words, as preset() takes them: pc, thor,
- * grace, two, none, mismatch, nomemops, noregister, alias, noreadonly, noexport, notimeline, memfds, privileged, strict, uuid=HH, and page7, half, hang, crash, leak,
+ * grace, two, none, mismatch, nomemops, noregister, alias, noreadonly, noexport,
+ * notimeline, memfds, privileged, strict, uuid=HH, and page7, half, hang, crash, leak,
  * faults of imports that `dmabuf-test matrix` has to find. It is read when
  * the library is loaded and on each reset.
  *

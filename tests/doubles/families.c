@@ -30,9 +30,11 @@ static VkLayerInstanceCreateInfo *link_in(const void *chain, VkStructureType typ
 	return c;
 }
 
-static VkResult CreateInstance(const VkInstanceCreateInfo *info, const VkAllocationCallbacks *a, VkInstance *out)
+static VkResult CreateInstance(const VkInstanceCreateInfo *info, const VkAllocationCallbacks *a,
+			       VkInstance *out)
 {
-	VkLayerInstanceCreateInfo *c = link_in(info->pNext, VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO);
+	VkLayerInstanceCreateInfo *c = link_in(info->pNext,
+					       VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO);
 	VkResult result;
 
 	next_instance = c->u.pLayerInfo->pfnNextGetInstanceProcAddr;
@@ -42,10 +44,11 @@ static VkResult CreateInstance(const VkInstanceCreateInfo *info, const VkAllocat
 	return result;
 }
 
-static VkResult CreateDevice(VkPhysicalDevice p, const VkDeviceCreateInfo *info, const VkAllocationCallbacks *a,
-			     VkDevice *out)
+static VkResult CreateDevice(VkPhysicalDevice p, const VkDeviceCreateInfo *info,
+			     const VkAllocationCallbacks *a, VkDevice *out)
 {
-	VkLayerDeviceCreateInfo *c = (void *)link_in(info->pNext, VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO);
+	VkLayerDeviceCreateInfo *c = (void *)link_in(info->pNext,
+						     VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO);
 	VkDeviceQueueCreateInfo one = info->pQueueCreateInfos[0];
 	VkDeviceCreateInfo ours = *info;
 	VkResult result;
@@ -60,7 +63,8 @@ static VkResult CreateDevice(VkPhysicalDevice p, const VkDeviceCreateInfo *info,
 	return result;
 }
 
-static void GetPhysicalDeviceQueueFamilyProperties2(VkPhysicalDevice p, uint32_t *n, VkQueueFamilyProperties2 *list)
+static void GetPhysicalDeviceQueueFamilyProperties2(VkPhysicalDevice p, uint32_t *n,
+						    VkQueueFamilyProperties2 *list)
 {
 	uint32_t one = 1;
 
@@ -73,7 +77,8 @@ static void GetPhysicalDeviceQueueFamilyProperties2(VkPhysicalDevice p, uint32_t
 		*n = 2;
 }
 
-static void GetPhysicalDeviceQueueFamilyProperties(VkPhysicalDevice p, uint32_t *n, VkQueueFamilyProperties *list)
+static void GetPhysicalDeviceQueueFamilyProperties(VkPhysicalDevice p, uint32_t *n,
+						   VkQueueFamilyProperties *list)
 {
 	VkQueueFamilyProperties2 both[2] = {
 		{ .sType = VK_STRUCTURE_TYPE_QUEUE_FAMILY_PROPERTIES_2 },
@@ -96,8 +101,8 @@ static VkResult QueueSubmit(VkQueue q, uint32_t n, const VkSubmitInfo *info, VkF
 	return NEXT(QueueSubmit)(queue, n, info, fence);
 }
 
-static VkResult CreateCommandPool(VkDevice d, const VkCommandPoolCreateInfo *info, const VkAllocationCallbacks *a,
-				  VkCommandPool *out)
+static VkResult CreateCommandPool(VkDevice d, const VkCommandPoolCreateInfo *info,
+				  const VkAllocationCallbacks *a, VkCommandPool *out)
 {
 	VkCommandPoolCreateInfo ours = *info;
 
@@ -110,9 +115,11 @@ static uint32_t family_of(uint32_t family)
 	return family == 1 ? 0 : family;
 }
 
-static void CmdPipelineBarrier(VkCommandBuffer cmd, VkPipelineStageFlags src, VkPipelineStageFlags dst,
-			       VkDependencyFlags flags, uint32_t nmemory, const VkMemoryBarrier *memory, uint32_t n,
-			       const VkBufferMemoryBarrier *list, uint32_t nimages, const VkImageMemoryBarrier *images)
+static void CmdPipelineBarrier(VkCommandBuffer cmd, VkPipelineStageFlags src,
+			       VkPipelineStageFlags dst, VkDependencyFlags flags, uint32_t nmemory,
+			       const VkMemoryBarrier *memory, uint32_t n,
+			       const VkBufferMemoryBarrier *list, uint32_t nimages,
+			       const VkImageMemoryBarrier *images)
 {
 	VkBufferMemoryBarrier one = *list;	/* all that the example has in one command */
 
@@ -127,8 +134,8 @@ static const struct {
 	PFN_vkVoidFunction fn;
 } functions[] = {
 	FN(CreateInstance), FN(CreateDevice), FN(GetPhysicalDeviceQueueFamilyProperties),
-	FN(GetPhysicalDeviceQueueFamilyProperties2), FN(GetDeviceQueue), FN(QueueSubmit), FN(CreateCommandPool),
-	FN(CmdPipelineBarrier),
+	FN(GetPhysicalDeviceQueueFamilyProperties2), FN(GetDeviceQueue), FN(QueueSubmit),
+	FN(CreateCommandPool), FN(CmdPipelineBarrier),
 };
 
 static PFN_vkVoidFunction ours(const char *name)

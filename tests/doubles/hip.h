@@ -9,8 +9,8 @@
  * strict), and
  *
  *   amdgpu	all dma-bufs are amdgpu's. Without it only those are that the double or
- *		Vulkan's double (as RADV) has exported, and others are refused as the driver refuses them: by
- *		hipErrorOutOfMemory
+ *		Vulkan's double (as RADV) has exported, and others are refused as the driver
+ *		refuses them: by hipErrorOutOfMemory
  *	noblocks	freed memory goes back to the kernel, so that its fds can be counted
  *
  * Memory of 2 MiB and less is a part of a block. The driver exports the block, and keeps it

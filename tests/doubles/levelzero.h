@@ -22,8 +22,9 @@
  * of a process that has initialised it.
  *
  * The environment's FAKE_LEVELZERO has words, as preset() takes them: integrated, two,
- * tiles, none, noimport, wrongpages, nohost, nohostsync, nozex, nosysmem, ignoresysmem, keepsfd, pools, noexport, memfds,
- * nopci, strict. It is read when the library is loaded and on each reset.
+ * tiles, none, noimport, wrongpages, nohost, nohostsync, nozex, nosysmem, ignoresysmem,
+ * keepsfd, pools, noexport, memfds, nopci, strict. It is read when the library is loaded
+ * and on each reset.
  */
 #ifndef FAKE_LEVELZERO_H
 #define FAKE_LEVELZERO_H

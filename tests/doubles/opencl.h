@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A double of an OpenCL driver over the host's memory: an ICD, which the real
- * loader loads if OCL_ICD_VENDORS has its path. It can be opened as the loader, too. It implements the extensions of
- * Khronos, Arm and Qualcomm that dlbuf uses. A call that breaks a rule of OpenCL
- * returns the documented error, is counted in `wrong`, and is explained on stderr.
+ * loader loads if OCL_ICD_VENDORS has its path. It can be opened as the loader, too. It
+ * implements the extensions of Khronos, Arm and Qualcomm that dlbuf uses. A call that breaks a
+ * rule of OpenCL returns the documented error, is counted in `wrong`, and is explained on stderr.
  *
  * Rules that drivers rarely check and that are enforced here:
  *
@@ -40,7 +40,8 @@
  * two (devices), none (no platform), strict, armold (cl_arm_import_memory of 2017: its
  * buffers are for kernels only), padding (behind imports of qcom), noreimport,
  * noimport and noexport (of sync_files), waits (a buffer's release waits for its
- * commands), images (over buffers). The environment is read when the library is loaded and on each reset.
+ * commands), images (over buffers). The environment is read when the library is loaded and on
+ * each reset.
  */
 #ifndef FAKE_OPENCL_H
 #define FAKE_OPENCL_H

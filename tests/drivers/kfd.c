@@ -700,7 +700,8 @@ static int answer(unsigned long request, void *arg)
 	case _IOC_NR(AMDKFD_IOC_CREATE_EVENT):
 		return event_new(arg);
 	case _IOC_NR(AMDKFD_IOC_DESTROY_EVENT):
-		events[((struct kfd_ioctl_destroy_event_args *)arg)->event_id % NEVENTS].used = false;
+		events[((struct kfd_ioctl_destroy_event_args *)arg)->event_id % NEVENTS].used =
+			false;
 		return 0;
 	case _IOC_NR(AMDKFD_IOC_SET_EVENT):
 		return event_set(((struct kfd_ioctl_set_event_args *)arg)->event_id);

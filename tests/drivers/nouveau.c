@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * nouveau of Linux 6.12 with a TU102 (10de:1e04) of 8 GiB. For NVK. NVIF is the interface of the kernel's include/nvif, which libdrm installs.
+ * nouveau of Linux 6.12 with a TU102 (10de:1e04) of 8 GiB. For NVK. NVIF is the interface of the
+ * kernel's include/nvif, which libdrm installs.
  */
 #include <nouveau_drm.h>
 #include <nouveau/nvif/cl0080.h>

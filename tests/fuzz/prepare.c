@@ -120,7 +120,8 @@ static void get_values(struct input *in, struct dlbuf_prepare_opts *o)
 	for (int i = 0; i < 3; i++) {
 		o->pad[i] = byte(in);
 		/* A part of full scale, so that a float has enough digits. */
-		o->mean[i] = n & 8 ? byte(in) * fabs(o->scale ? o->scale : o->dtype.bits == 8 ? 1 : 1 / 255.) : 0;
+		o->mean[i] = n & 8 ? byte(in) * fabs(o->scale ? o->scale :
+						     o->dtype.bits == 8 ? 1 : 1 / 255.) : 0;
 		o->std[i] = n & 16 ? (1 + byte(in)) / 64. : 0;
 	}
 	if (o->dtype.bits == 8) {
@@ -219,7 +220,8 @@ static struct size follow(double w, double h, double to, bool shorter)
 {
 	bool first = shorter ? w <= h : w >= h;
 
-	return first ? (struct size){ to, floor(to * h / w) } : (struct size){ floor(to * w / h), to };
+	return first ? (struct size){ to, floor(to * h / w) } :
+		(struct size){ floor(to * w / h), to };
 }
 
 static struct size by_budget(const struct dlbuf_prepare_opts *o, double w, double h)
@@ -258,7 +260,8 @@ static bool model(const struct dlbuf_prepare_opts *o, double w, double h,
 		crop[2] = w;
 		crop[3] = h;
 	}
-	if (crop[2] < 1 / 1024. || crop[3] < 1 / 1024. || crop[0] + crop[2] > w || crop[1] + crop[3] > h)
+	if (crop[2] < 1 / 1024. || crop[3] < 1 / 1024. || crop[0] + crop[2] > w ||
+	    crop[1] + crop[3] > h)
 		return false;
 	w = crop[o->turn % 2 ? 3 : 2];
 	h = crop[o->turn % 2 ? 2 : 3];
@@ -271,7 +274,8 @@ static bool model(const struct dlbuf_prepare_opts *o, double w, double h,
 		if (o->fit == DLBUF_FIT_LETTERBOX)
 			s = (struct size){ rint(w * r), rint(h * r) };
 		if (o->fit == DLBUF_FIT_CROP)
-			s = follow(w, h, floor(fmax(t.w, t.h) / (o->crop_pct ? o->crop_pct : 1)), true);
+			s = follow(w, h, floor(fmax(t.w, t.h) / (o->crop_pct ? o->crop_pct : 1)),
+				   true);
 		break;
 	case DLBUF_SIZE_SHORTEST: s = follow(w, h, o->shortest, true); break;
 	case DLBUF_SIZE_LONGEST: s = follow(w, h, o->longest, false); break;
@@ -296,7 +300,8 @@ static bool model(const struct dlbuf_prepare_opts *o, double w, double h,
 		.channels = o->channels == DLBUF_CHANNELS_GREY ? 1 : 3, .scaled_width = s.w,
 		.scaled_height = s.h, .left = begin_of(o, t.w, s.w), .top = begin_of(o, t.h, s.h),
 		.crop_x = crop[0], .crop_y = crop[1], .crop_width = crop[2], .crop_height = crop[3],
-		.turn = o->turn, .flags = o->flags & (DLBUF_PREPARE_FLIP_X | DLBUF_PREPARE_FLIP_Y) };
+		.turn = o->turn,
+		.flags = o->flags & (DLBUF_PREPARE_FLIP_X | DLBUF_PREPARE_FLIP_Y) };
 	return true;
 }
 
@@ -304,7 +309,8 @@ static bool same_info(const struct dlbuf_prepare_info *a, const struct dlbuf_pre
 {
 	/* There is a gap before crop_x. */
 	return !memcmp(a, b, offsetof(struct dlbuf_prepare_info, top) + sizeof(a->top)) &&
-		!memcmp(&a->crop_x, &b->crop_x, sizeof(*a) - offsetof(struct dlbuf_prepare_info, crop_x));
+		!memcmp(&a->crop_x, &b->crop_x,
+			sizeof(*a) - offsetof(struct dlbuf_prepare_info, crop_x));
 }
 
 /* The centre of a pixel of the tensor is where its samples are around. */
@@ -474,7 +480,8 @@ static void check_frame(struct input *in, struct choice *c, struct dlbuf_prepare
 			memcpy(at + y * pitch, s->planes[i] + y * s->pitches[i], row);
 	}
 	again = malloc(bytes);
-	ret = dlbuf_prepare_frame(plan, &f, RUN(.index = index, .infos = byte(in) & 1 ? &info : NULL), &t->t);
+	ret = dlbuf_prepare_frame(plan, &f,
+				  RUN(.index = index, .infos = byte(in) & 1 ? &info : NULL), &t->t);
 	CHECK(!ret || (may_be_refused(c, &f) && (ret == -EINVAL || ret == -EOPNOTSUPP)));
 	if (!ret) {
 		target_take(t, index, again);
@@ -513,7 +520,8 @@ static void check_crops(struct input *in, struct choice *c, struct dlbuf_prepare
 	}
 	target_make(in, &t, &plan->info, &c->o, index + n);
 	ret = dlbuf_prepare_tensors(plan, planes->list, c->scene.nplanes,
-				    RUN(.crops = crops, .ncrops = n, .infos = infos, .index = index), &t.t);
+				    RUN(.crops = crops, .ncrops = n, .infos = infos,
+					.index = index), &t.t);
 	if (bad) {
 		CHECK(ret == -EINVAL && dlbuf_last_error()[0] && untouched(&t));
 	} else {
@@ -530,7 +538,8 @@ static void check_crops(struct input *in, struct choice *c, struct dlbuf_prepare
 			o.crop_height = crops[i].height;
 			CHECK(!dlbuf_prepare_create(NULL, &c->frame, &o, &other));
 			target_make(&(struct input){ 0 }, &alone, &other->info, &o, 1);
-			CHECK(!dlbuf_prepare_tensors(other, planes->list, c->scene.nplanes, NULL, &alone.t));
+			CHECK(!dlbuf_prepare_tensors(other, planes->list, c->scene.nplanes, NULL,
+						     &alone.t));
 			target_take(&alone, 0, one);
 			CHECK(!memcmp(image, one, bytes));
 			free(alone.memory);
@@ -546,7 +555,8 @@ static void check_crops(struct input *in, struct choice *c, struct dlbuf_prepare
 /* docs/prepare.md, "Tiles" */
 static void check_tiles(struct input *in, const struct dlbuf_prepare *plan)
 {
-	uint64_t size[2] = { side(in), side(in) }, overlap[2] = { byte(in) % 64, byte(in) % 64 }, n[2];
+	uint64_t size[2] = { side(in), side(in) }, overlap[2] = { byte(in) % 64, byte(in) % 64 },
+		n[2];
 	const uint64_t length[2] = { plan->source.width, plan->source.height };
 	static struct dlbuf_crop crops[4096];
 	uint32_t count = 0;
@@ -563,7 +573,8 @@ static void check_tiles(struct input *in, const struct dlbuf_prepare *plan)
 	CHECK(count == n[0] * n[1] && ret == (count > ARRAY_SIZE(crops) ? -ENOSPC : 0));
 	for (uint32_t k = 0; k < count && !ret; k++) {
 		const uint64_t at[2] = { k % n[0], k / n[0] };
-		const double got[2][2] = { { crops[k].x, crops[k].width }, { crops[k].y, crops[k].height } };
+		const double got[2][2] = { { crops[k].x, crops[k].width },
+			{ crops[k].y, crops[k].height } };
 
 		for (int i = 0; i < 2; i++) {
 			uint64_t one = size[i] < length[i] ? size[i] : length[i];
@@ -633,8 +644,8 @@ static void check_refused(struct input *in, struct choice *c, struct dlbuf_prepa
 }
 
 /* Formats that have no reference: their values are none beyond the colours, and no NaN. */
-static void check_any(struct choice *c, struct dlbuf_prepare *plan, struct target *t, uint32_t index,
-		      char *image)
+static void check_any(struct choice *c, struct dlbuf_prepare *plan, struct target *t,
+		      uint32_t index, char *image)
 {
 	const struct source *s = &plan->source;
 	bool rows = s->view == DLBUF_VIEW_ROWS;
@@ -644,8 +655,8 @@ static void check_any(struct choice *c, struct dlbuf_prepare *plan, struct targe
 	for (uint32_t i = 0; i < s->nplanes; i++) {
 		const struct dlbuf_format_plane *f = &s->planes[i];
 		int64_t h = up(s->height, f->vsub), w = up(s->width, f->hsub);
-		int64_t row = s->packed.samples ? up(s->packed.skip + s->width, s->packed.samples) * s->packed.bytes :
-			w * f->channels * (f->bits / 8);
+		int64_t row = s->packed.samples ? up(s->packed.skip + s->width, s->packed.samples) *
+			s->packed.bytes : w * f->channels * (f->bits / 8);
 		size_t bytes = h * row;
 
 		bytes_of[i] = malloc(bytes);
@@ -699,7 +710,8 @@ static void check_plan(struct input *in, struct choice *c, struct dlbuf_prepare 
 		t.t.dl_tensor.byte_offset++;
 		if (c->o.dtype.bits > 8)
 			CHECK(dlbuf_prepare_tensors(plan, planes.list, c->scene.nplanes,
-						    RUN(.index = index), &t.t) == -EOPNOTSUPP && untouched(&t));
+						    RUN(.index = index), &t.t) == -EOPNOTSUPP &&
+						    untouched(&t));
 		t.t.dl_tensor.byte_offset--;
 		check_refused(in, c, plan, &planes, &t, index);
 		check_values(c, plan, &planes, &t, index, image);
@@ -754,7 +766,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fds = memory_settle();
 	get_choice(&in, &c);
 	thin = c.scene.w < 2 || c.scene.h < 2;
-	good = !c.spoilt && !(thin && c.r.l->mosaic && !c.any_format) && model(&c.o, c.scene.w, c.scene.h, &info);
+	good = !c.spoilt && !(thin && c.r.l->mosaic && !c.any_format) &&
+		model(&c.o, c.scene.w, c.scene.h, &info);
 	ret = dlbuf_prepare_create(memory.cpu, &c.frame, &c.o, &plan);
 	CHECK(!ret == !!plan);
 	if (ret)

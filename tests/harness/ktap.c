@@ -595,7 +595,8 @@ int ktap_run(int argc, char **argv)
 			again = r->finished && bad && r->lasts_ns && ktap_now_ns() > r->lasts_ns &&
 				++tries < 10;
 			if (again)
-				ktap_note(NULL, 0, "failed after something that it uses had expired: again");
+				ktap_note(NULL, 0,
+					  "failed after something that it uses had expired: again");
 		} while (again);
 		if (!bad && r->skipped)
 			printf("ok %u - %s%s # SKIP %s\n", ++done, ktap.prefix,

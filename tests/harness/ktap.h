@@ -101,6 +101,17 @@ typedef void (*ktap_fn)(void *arg);
 	}                                                                    \
 	static void name##_case(void *arg __attribute__((unused)))
 
+/* A case between these two calls. */
+#define TEST_BETWEEN(name, begin, end)                                       \
+	static void name##_between(void);                                    \
+	TEST(name)                                                           \
+	{                                                                    \
+		begin;                                                       \
+		name##_between();                                            \
+		end;                                                         \
+	}                                                                    \
+	static void name##_between(void)
+
 #define KTAP_MAIN()                                                          \
 	int main(int argc, char **argv)                                      \
 	{                                                                    \
@@ -149,6 +160,17 @@ typedef void (*ktap_fn)(void *arg);
 #define CHECK_SAYS(part)                                                     \
 	ktap_check(__FILE__, __LINE__, !!strstr(dlbuf_last_error(), part),   \
 		   "'%s' says nothing of '%s'", dlbuf_last_error(), part)
+
+/* CHECK_ERR(), and the text contains this. */
+#define CHECK_ERR_SAYS(expr, err, part)                                      \
+	({                                                                   \
+		bool ktap_err;                                               \
+									     \
+		ktap_forget();                                               \
+		ktap_err = ktap_check_err(__FILE__, __LINE__, expr, err,     \
+					  #expr, #err);                      \
+		ktap_err &= CHECK_SAYS(part);                                \
+	})
 
 #define REQUIRE(cond)                                                        \
 	do {                                                                 \

@@ -116,7 +116,8 @@ static unsigned int find(int fd, uint32_t access, struct fence *found[MANY])
 
 	prune();
 	for (struct added *a = fstat(fd, &st) ? NULL : all_added; a && n < MANY; a = a->next)
-		if (a->ino == st.st_ino && a->dev == st.st_dev && (a->access | access) & DMA_BUF_SYNC_WRITE) {
+		if (a->ino == st.st_ino && a->dev == st.st_dev &&
+		    (a->access | access) & DMA_BUF_SYNC_WRITE) {
 			a->fence->refs++;
 			found[n++] = a->fence;
 		}

@@ -165,28 +165,33 @@ TEST(refused)
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		d = LAYERS(R8, rows[i].second);
-		CHECK_ERR(dlbuf_ffmpeg_frame(av, rows[i].sw, &f), rows[i].err);
-		CHECK_SAYS(rows[i].says);
+		CHECK_ERR_SAYS(dlbuf_ffmpeg_frame(av, rows[i].sw, &f), rows[i].err, rows[i].says);
 	}
-	d = LAYERS(R8, GR88);
-	d.nb_objects = 2;
-	d.objects[1] = (AVDRMObjectDescriptor){ .fd = 8, .format_modifier = 1 };
-	d.layers[1].planes[0].object_index = 1;
-	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f), -EOPNOTSUPP);
-	CHECK_SAYS("modifiers");
-	d.layers[1].planes[0].object_index = 2;
-	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f), -EINVAL);
-	CHECK_SAYS("object 2 of 2");
-	d.layers[1].planes[0].object_index = -1;
-	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f), -EINVAL);
-	d = LAYERS(R8, GR88);
-	d.layers[0].planes[0].offset = -1;
-	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f), -EINVAL);
-	CHECK_SAYS("1 bytes before");
+	/* A descriptor, changed: the refusal of its frame. */
+#define REFUSED(err, says, sw, descriptor, ...)					\
+	do {									\
+		d = descriptor;							\
+		__VA_ARGS__;							\
+		CHECK_ERR_SAYS(dlbuf_ffmpeg_frame(av, sw, &f), err, says);	\
+	} while (0)
+#define NV12_REFUSED(err, says, ...) \
+	REFUSED(err, says, AV_PIX_FMT_NV12, LAYERS(R8, GR88), __VA_ARGS__)
+	NV12_REFUSED(-EOPNOTSUPP, "modifiers", d.nb_objects = 2, d.objects[1].format_modifier = 1,
+		     d.layers[1].planes[0].object_index = 1);
+	NV12_REFUSED(-EINVAL, "object 2 of 2", d.nb_objects = 2,
+		     d.layers[1].planes[0].object_index = 2);
+	NV12_REFUSED(-EINVAL, "object -1 of 1", d.layers[1].planes[0].object_index = -1);
+	NV12_REFUSED(-EINVAL, "1 bytes before", d.layers[0].planes[0].offset = -1);
+	/* As many planes as it should have, in too few layers. */
+	REFUSED(-EINVAL, "layer 1 of 2", AV_PIX_FMT_YUV420P, LAYERS(R8, R8),
+		d.layers[1].nb_planes = 2);
+	for (int n = 0; n < 6; n += 5) {
+		REFUSED(-EINVAL, "", NONE, one_layer(), d.nb_objects = n);
+		REFUSED(-EINVAL, "", NONE, one_layer(), d.nb_layers = n);
+		REFUSED(-EINVAL, "", NONE, one_layer(), d.layers[0].nb_planes = n);
+	}
 	/* A plane ends with its object, if the decoder knows how large that is. */
-	d = LAYERS(R8, GR88);
-	d.objects[0].size = d.layers[1].planes[0].offset;
-	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f), -ERANGE);
+	NV12_REFUSED(-ERANGE, "", d.objects[0].size = d.layers[1].planes[0].offset);
 	d.objects[0].size++;
 	CHECK_OK(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f));
 	CHECK_EQ(f.planes[1].bytes, 1);
@@ -196,30 +201,12 @@ TEST(refused)
 	/* The program made this one by hand and frees it by hand: no lease can keep it. */
 	CHECK_ERR(dlbuf_ffmpeg_lease(av, &f), -EINVAL);
 	CHECK_ERR(dlbuf_ffmpeg_map(av, DLBUF_READ, &f), -EOPNOTSUPP);
-	/* As many planes as it should have, in too few layers. */
-	d = LAYERS(R8, R8);
-	d.layers[1].nb_planes = 2;
-	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_YUV420P, &f), -EINVAL);
-	CHECK_SAYS("layer 1 of 2");
-	for (int n = 0; n < 6; n += 5) {
-		d = one_layer();
-		d.nb_objects = n;
-		CHECK_ERR(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL);
-		d = one_layer();
-		d.nb_layers = n;
-		CHECK_ERR(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL);
-		d = one_layer();
-		d.layers[0].nb_planes = n;
-		CHECK_ERR(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL);
-	}
 	d = one_layer();
 	av->width = -60;
-	CHECK_ERR(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL);
-	CHECK_SAYS("-60");
+	CHECK_ERR_SAYS(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL, "-60");
 	av->width = 60;
 	av->format = AV_PIX_FMT_NV12;
-	CHECK_ERR(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL);
-	CHECK_SAYS("nv12");
+	CHECK_ERR_SAYS(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL, "nv12");
 	av->format = AV_PIX_FMT_DRM_PRIME;
 	av->data[0] = NULL;
 	CHECK_ERR(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL);
@@ -260,7 +247,8 @@ TEST(orientations)
 		enum dlbuf_orientation want;
 	} cases[] = {
 		{ 0, 0, 0, DLBUF_ORIENTATION_NONE }, { 90, 0, 0, DLBUF_ORIENTATION_TURN_90 },
-		{ 180, 0, 0, DLBUF_ORIENTATION_TURN_180 }, { -90, 0, 0, DLBUF_ORIENTATION_TURN_270 },
+		{ 180, 0, 0, DLBUF_ORIENTATION_TURN_180 },
+		{ -90, 0, 0, DLBUF_ORIENTATION_TURN_270 },
 		{ 270, 0, 0, DLBUF_ORIENTATION_TURN_270 }, { 0, 1, 0, DLBUF_ORIENTATION_FLIP_X },
 		{ 90, 1, 0, DLBUF_ORIENTATION_TRANSPOSE }, { 0, 0, 1, DLBUF_ORIENTATION_FLIP_Y },
 		{ 270, 1, 0, DLBUF_ORIENTATION_TRANSVERSE }, { 180, 1, 1, DLBUF_ORIENTATION_NONE },
@@ -422,8 +410,7 @@ static void real_open(struct real *r, int layers, const char *node)
 
 	*r = (struct real){ .desc = one_layer() };
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &r->cpu));
-	if (dlbuf_udmabuf_create(PITCH * HEIGHT * 3 / 2, NULL, &r->buf))
-		SKIP("%s", dlbuf_last_error());
+	r->buf = udmabuf_of(PITCH * HEIGHT * 3 / 2);
 	p = mmap(NULL, r->buf.bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
 		 r->buf.memfd, 0);
 	REQUIRE(p != MAP_FAILED);
@@ -749,11 +736,9 @@ TEST(out)
 		.field = DLBUF_FIELD_INTERLACED_TB, .timestamp_ns = 1234567, .fence = -1,
 		.clock = DLBUF_CLOCK_STREAM, .flags = DLBUF_FRAME_DAMAGED,
 		.release = on_given_back), back, want = f, none = { 0 }, sent;
-	struct dlbuf_udmabuf a, b;
+	struct dlbuf_udmabuf a AUTO_UDMABUF = udmabuf_of(8192), b AUTO_UDMABUF = udmabuf_of(4096);
 	AVFrame *av, *clone;
 
-	if (dlbuf_udmabuf_create(8192, NULL, &a) || dlbuf_udmabuf_create(4096, NULL, &b))
-		SKIP("%s", dlbuf_last_error());
 	f.planes[0] = (struct dlbuf_plane){ .fd = a.fd, .offset = 64, .pitch = 48 };
 	f.planes[1] = (struct dlbuf_plane){ .fd = b.fd, .pitch = 64 };
 	sent = f;
@@ -812,8 +797,6 @@ TEST(out)
 	f.nplanes = 1;
 	CHECK_ERR(dlbuf_ffmpeg_avframe(&f, &av), -EOPNOTSUPP);
 	CHECK(f.release && given_back == 11);
-	dlbuf_udmabuf_close(&a);
-	dlbuf_udmabuf_close(&b);
 }
 
 /* Descriptors and frames of no decoder, both ways. */
@@ -821,10 +804,8 @@ TEST(random)
 {
 	static const uint32_t layers[] = { R8, GR88, RG88, R16, GR1616, NV12, 0 };
 	unsigned int frames = 0, outs = 0, before = given_back;
-	struct dlbuf_udmabuf u;
+	struct dlbuf_udmabuf u AUTO_UDMABUF = udmabuf_of(1 << 20);
 
-	if (dlbuf_udmabuf_create(1 << 20, NULL, &u))
-		SKIP("%s", dlbuf_last_error());
 	for (unsigned int i = 0; i < random_rounds(); i++) {
 		AVDRMFrameDescriptor d = dice(2) ? one_layer() : LAYERS(R8, GR88);
 		AVFrame *av = frame_of(&d), *made;
@@ -871,7 +852,6 @@ TEST(random)
 	CHECK_MSG(frames > random_rounds() / 50 && outs > random_rounds() / 10, "%u, %u", frames,
 		  outs);
 	CHECK_EQ(given_back - before, outs);
-	dlbuf_udmabuf_close(&u);
 }
 
 /* ---- other hardware */
@@ -885,8 +865,7 @@ TEST(no_mapping)
 	REQUIRE(av);
 	av->format = AV_PIX_FMT_NV12;
 	av->width = av->height = 16;
-	CHECK_ERR(dlbuf_ffmpeg_map(av, DLBUF_READ, &f), -EINVAL);
-	CHECK_SAYS("no hardware's");
+	CHECK_ERR_SAYS(dlbuf_ffmpeg_map(av, DLBUF_READ, &f), -EINVAL, "no hardware's");
 	CHECK_ERR(dlbuf_ffmpeg_map(av, 0, &f), -EINVAL);
 	/* A pool of DRM's whose frame says that it is something else. */
 	real_open(&r, 1, NULL);

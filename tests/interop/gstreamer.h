@@ -48,20 +48,26 @@ static inline int caps(const char *text, struct dlbuf_gstreamer_format *format)
 #define NV12_CAPS "video/x-raw,format=NV12" SIZE
 #define DMA_DRM "video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format="
 
-/* A udmabuf as GstMemory. */
-struct mem {
-	GstAllocator *allocator;
-	struct dlbuf_udmabuf buf;
-};
-
-static inline GstMemory *memory(struct mem *m, size_t bytes)
+/* A udmabuf as GstMemory, which closes it. */
+static inline GstMemory *memory(size_t bytes)
 {
-	if (dlbuf_udmabuf_create(bytes, NULL, &m->buf))
-		SKIP("%s", dlbuf_last_error());
-	/* The GstMemory closes it. */
-	return gst_dmabuf_allocator_alloc_with_flags(m->allocator, m->buf.fd,
-						     bytes,
-						     GST_FD_MEMORY_FLAG_NONE);
+	GstAllocator *allocator = gst_dmabuf_allocator_new();
+	struct dlbuf_udmabuf buf = udmabuf_of(bytes);
+	GstMemory *m;
+
+	close(buf.memfd);
+	m = gst_dmabuf_allocator_alloc_with_flags(allocator, buf.fd, bytes,
+						  GST_FD_MEMORY_FLAG_NONE);
+	gst_object_unref(allocator);
+	return m;
+}
+
+static inline GstBuffer *buffer_of(GstMemory *m)
+{
+	GstBuffer *b = gst_buffer_new();
+
+	gst_buffer_append_memory(b, m);
+	return b;
 }
 
 /* A pipeline whose end is an appsink. */

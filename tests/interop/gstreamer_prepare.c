@@ -286,8 +286,10 @@ static GstBuffer *in_parts(const gsize sizes[4]);
 static const char *const orientations[] = {
 	[DLBUF_ORIENTATION_NONE] = "rotate-0", [DLBUF_ORIENTATION_TURN_90] = "rotate-90",
 	[DLBUF_ORIENTATION_TURN_180] = "rotate-180", [DLBUF_ORIENTATION_TURN_270] = "rotate-270",
-	[DLBUF_ORIENTATION_FLIP_X] = "flip-rotate-0", [DLBUF_ORIENTATION_TRANSPOSE] = "flip-rotate-270",
-	[DLBUF_ORIENTATION_FLIP_Y] = "flip-rotate-180", [DLBUF_ORIENTATION_TRANSVERSE] = "flip-rotate-90",
+	[DLBUF_ORIENTATION_FLIP_X] = "flip-rotate-0",
+	[DLBUF_ORIENTATION_TRANSPOSE] = "flip-rotate-270",
+	[DLBUF_ORIENTATION_FLIP_Y] = "flip-rotate-180",
+	[DLBUF_ORIENTATION_TRANSVERSE] = "flip-rotate-90",
 };
 
 /* The picture that GStreamer's own element turns by the tag is the tensor, also in a dma-buf. */
@@ -313,10 +315,12 @@ TEST(prepare_orientations)
 		GstPad *pad;
 
 		load_element();
-		snprintf(line, sizeof(line), "%s ! taginject tags=image-orientation=%s ! tee name=t t. ! "
-			 "queue max-size-buffers=1 ! videoflip video-direction=auto ! appsink name=raw "
-			 "sync=false max-buffers=1 t. ! queue max-size-buffers=1 ! dlbufprepare name=e "
-			 "rule=longest longest=50 type=uint8 layout=nhwc exact=true", runs[i / 8].text, word);
+		snprintf(line, sizeof(line),
+			 "%s ! taginject tags=image-orientation=%s ! tee name=t t. ! "
+			 "queue max-size-buffers=1 ! videoflip video-direction=auto ! "
+			 "appsink name=raw sync=false max-buffers=1 t. ! "
+			 "queue max-size-buffers=1 ! dlbufprepare name=e rule=longest longest=50 "
+			 "type=uint8 layout=nhwc exact=true", runs[i / 8].text, word);
 		start(&s, runs[i / 8].source, line);
 		raw = gst_bin_get_by_name(GST_BIN(s.pipeline), "raw");
 		play(&s);
@@ -370,20 +374,22 @@ TEST(prepare_orientation_changes)
 		if (steps[i].is_new)
 			CHECK(gst_pad_push_event(pad, gst_event_new_stream_start("another")));
 		if (steps[i].orientation >= 0) {
-			tags = gst_tag_list_new(GST_TAG_IMAGE_ORIENTATION, orientations[steps[i].orientation], NULL);
+			tags = gst_tag_list_new(GST_TAG_IMAGE_ORIENTATION,
+						orientations[steps[i].orientation], NULL);
 			gst_tag_list_set_scope(tags, steps[i].scope);
 			CHECK(gst_pad_push_event(pad, gst_event_new_tag(tags)));
 		}
 		/* Other tags change nothing. */
-		CHECK(gst_pad_push_event(pad, gst_event_new_tag(gst_tag_list_new(GST_TAG_TITLE, "t", NULL))));
+		tags = gst_tag_list_new(GST_TAG_TITLE, "t", NULL);
+		CHECK(gst_pad_push_event(pad, gst_event_new_tag(tags)));
 		gst_object_unref(pad);
 		sample = push_one(&s, NV12_32X16, in_parts((gsize[4]){ 768 }), said);
 		CHECK_MSG(sample, "%zu: %s", i, said);
 		REQUIRE(sample);
 		place = gst_custom_meta_get_structure(gst_buffer_get_custom_meta(
 			gst_sample_get_buffer(sample), "DlbufPrepareMeta"));
-		REQUIRE(gst_structure_get(place, "width", G_TYPE_UINT, &w, "height", G_TYPE_UINT, &h,
-					  "turn", G_TYPE_UINT, &turn, NULL));
+		REQUIRE(gst_structure_get(place, "width", G_TYPE_UINT, &w, "height",
+					  G_TYPE_UINT, &h, "turn", G_TYPE_UINT, &turn, NULL));
 		CHECK_MSG(w == steps[i].width && h == steps[i].height && turn == steps[i].turn,
 			  "%zu: %ux%u, turn %u", i, w, h, turn);
 		gst_sample_unref(sample);
@@ -405,7 +411,8 @@ TEST(prepare_stream)
 	int n = 0;
 
 	start_prepare(&s, &raw, "videotestsrc num-buffers=40", "capsfilter name=f "
-		      "caps=video/x-raw,format=I420,width=160,height=90", "rule=longest longest=50");
+		      "caps=video/x-raw,format=I420,width=160,height=90",
+		      "rule=longest longest=50");
 	filter = gst_bin_get_by_name(GST_BIN(s.pipeline), "f");
 	for (int i = 0; i < 12; i++) {
 		if (i == 3) {
@@ -753,9 +760,9 @@ TEST(prepare_packed)
 		guint width, crop[4];
 		const char *said;
 	} runs[] = {
-		{ "YUY2", 32, { 0 }, NULL }, { "YUY2", 33, { 0 }, NULL }, { "UYVY", 31, { 0 }, NULL },
-		{ "YUY2", 32, { 2, 1, 7, 5 }, NULL }, { "VYUY", 33, { 2, 1, 31, 5 }, NULL },
-		{ "YVYU", 33, { 32, 3, 1, 9 }, NULL },
+		{ "YUY2", 32, { 0 }, NULL }, { "YUY2", 33, { 0 }, NULL },
+		{ "UYVY", 31, { 0 }, NULL }, { "YUY2", 32, { 2, 1, 7, 5 }, NULL },
+		{ "VYUY", 33, { 2, 1, 31, 5 }, NULL }, { "YVYU", 33, { 32, 3, 1, 9 }, NULL },
 		{ "YUY2", 33, { 3, 1, 7, 5 }, "the crop begins at 3,1, inside a sample" },
 	};
 	gsize bytes = 72 * 18;
@@ -765,10 +772,10 @@ TEST(prepare_packed)
 		GstSample *sample[2];
 		char text[128];
 
-		snprintf(text, sizeof(text), "video/x-raw,format=%s,width=%u,height=18,framerate=25/1",
-			 runs[i].format, runs[i].width);
+		snprintf(text, sizeof(text),
+			 "video/x-raw,format=%s,width=%u,height=18,framerate=25/1", runs[i].format,
+			 runs[i].width);
 		for (int k = 0; k < 2; k++) {
-			struct mem m = { .allocator = NULL };
 			const guint *r = runs[i].crop;
 			GstVideoCropMeta *crop;
 			char said[256];
@@ -779,30 +786,30 @@ TEST(prepare_packed)
 			b = in_parts((gsize[4]){ bytes });
 			if (k) {
 				GstBuffer *plain = b;
+				GstMemory *m = memory(bytes);
 
-				b = gst_buffer_new();
-				m.allocator = gst_dmabuf_allocator_new();
-				gst_buffer_append_memory(b, memory(&m, bytes));
-				map = mmap(NULL, bytes, PROT_WRITE, MAP_SHARED, m.buf.fd, 0);
+				b = buffer_of(m);
+				map = mmap(NULL, bytes, PROT_WRITE, MAP_SHARED,
+					   gst_dmabuf_memory_get_fd(m), 0);
 				REQUIRE(map != MAP_FAILED);
 				gst_buffer_extract(plain, 0, map, bytes);
 				munmap(map, bytes);
-				close(m.buf.memfd);
 				gst_buffer_unref(plain);
 			}
 			gst_buffer_add_video_meta_full(b, GST_VIDEO_FRAME_FLAG_NONE,
 				gst_video_format_from_string(runs[i].format), runs[i].width, 18, 1,
-				(gsize[GST_VIDEO_MAX_PLANES]){ 0 }, (gint[GST_VIDEO_MAX_PLANES]){ 72 });
+				(gsize[GST_VIDEO_MAX_PLANES]){ 0 },
+				(gint[GST_VIDEO_MAX_PLANES]){ 72 });
 			if (r[2]) {
 				crop = gst_buffer_add_video_crop_meta(b);
-				crop->x = r[0], crop->y = r[1], crop->width = r[2], crop->height = r[3];
+				crop->x = r[0], crop->y = r[1];
+				crop->width = r[2], crop->height = r[3];
 			}
 			sample[k] = push_one(&s, text, b, said);
-			CHECK_MSG(runs[i].said ? !sample[k] && strstr(said, runs[i].said) : !!sample[k],
+			CHECK_MSG(runs[i].said ? !sample[k] && strstr(said, runs[i].said) :
+						 !!sample[k],
 				  "%zu, %s: %s", i, k ? "dma-buf" : "memory", said);
 			stop(&s);
-			if (k)
-				gst_object_unref(m.allocator);
 		}
 		if (sample[0] && sample[1])
 			check_same(sample[0], sample[1]);

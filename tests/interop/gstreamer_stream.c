@@ -231,8 +231,7 @@ static void make_ours(struct ours *o, struct dlbuf_device *cpu, uint32_t width,
 		DLBUF_CODE_DRM, 3, .fence = -1);
 
 	*o = (struct ours){ .width = width, .height = height, .pitch = pitch };
-	if (dlbuf_udmabuf_create(pitch * (height + half), NULL, &o->buf))
-		SKIP("%s", dlbuf_last_error());
+	o->buf = udmabuf_of(pitch * (height + half));
 	f.planes[0] = (struct dlbuf_plane){ .fd = o->buf.fd, .pitch = pitch };
 	for (uint32_t p = 1; p < 3; p++)
 		f.planes[p] = (struct dlbuf_plane){ .fd = o->buf.fd, .pitch = pitch / 2,
@@ -269,7 +268,7 @@ TEST(out)
 {
 	static const struct dlbuf_frame none;
 	struct dlbuf_gstreamer_format format;
-	struct dlbuf_device *cpu = NULL;
+	struct dlbuf_device *cpu AUTO_DEV = open_cpu();
 	struct dlbuf_frame back, sent;
 	GstMemory *kept;
 	GstBuffer *b;
@@ -277,7 +276,6 @@ TEST(out)
 	struct ours o;
 
 	init();
-	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	make_ours(&o, cpu, 33, 17, 3);
 	o.frame.crop = (struct dlbuf_rect){ 2, 4, 20, 9 };
 	o.frame.colour = (struct dlbuf_colour)COLOUR(1, 1, 1 + 1, DLBUF_RANGE_LIMITED, 2 + 1);
@@ -312,7 +310,6 @@ TEST(out)
 	CHECK_EQ(o.released, 1);
 	dlbuf_udmabuf_close(&o.buf);
 	gst_object_unref(gst_dmabuf_allocator_new());
-	dlbuf_device_close(cpu);
 }
 
 /* DMA_DRM, memory for reading, fields; frames that caps or buffers cannot describe. */
@@ -332,14 +329,13 @@ TEST(out_of_other_kinds)
 	};
 	struct dlbuf_gstreamer_format format;
 	struct dlbuf_lease *lease = NULL;
-	struct dlbuf_device *cpu = NULL;
+	struct dlbuf_device *cpu AUTO_DEV = open_cpu();
 	struct dlbuf_frame f, back;
 	GstBuffer *b;
 	GstCaps *c;
 	struct ours o;
 
 	init();
-	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	make_ours(&o, cpu, 62, 48, 0);
 	REQUIRE_OK(dlbuf_lease_create(o.frame.release, o.frame.release_data, &lease));
 	o.frame.release = NULL;
@@ -388,8 +384,7 @@ TEST(out_of_other_kinds)
 	CHECK_ERR(dlbuf_gstreamer_buffer(&f, &b), -EOPNOTSUPP);
 	f.modifier = DLBUF_MOD_LINEAR;
 	f.orientation = DLBUF_ORIENTATION_TURN_90;
-	CHECK_ERR(dlbuf_gstreamer_buffer(&f, &b), -EOPNOTSUPP);
-	CHECK_SAYS("the tag image-orientation");
+	CHECK_ERR_SAYS(dlbuf_gstreamer_buffer(&f, &b), -EOPNOTSUPP, "the tag image-orientation");
 	f.orientation = DLBUF_ORIENTATION_NONE;
 	CHECK_ERR(dlbuf_gstreamer_frame_caps(&f, 25, 0, 0, &c), -EINVAL);
 	CHECK_ERR(dlbuf_gstreamer_frame_caps(&f, -1, 1, 0, &c), -EINVAL);
@@ -411,7 +406,6 @@ TEST(out_of_other_kinds)
 	gst_buffer_unref(b);
 	dlbuf_udmabuf_close(&o.buf);
 	gst_object_unref(gst_dmabuf_allocator_new());
-	dlbuf_device_close(cpu);
 }
 
 static double psnr(GstSample *sample, uint32_t number)
@@ -454,13 +448,12 @@ TEST(encoded)
 	char text[256];
 	struct ours o[N];
 	GstElement *pipeline, *src, *sink;
-	struct dlbuf_device *cpu = NULL;
+	struct dlbuf_device *cpu AUTO_DEV = open_cpu();
 	GstSample *sample;
 	GstBuffer *b;
 	GstCaps *c;
 
 	init();
-	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	for (size_t r = 0; r < sizeof(runs) / sizeof(runs[0]); r++) {
 		snprintf(text, sizeof(text), "appsrc name=src format=time ! %s ! "
 			 "appsink name=sink sync=false", runs[r].codec);
@@ -498,7 +491,6 @@ TEST(encoded)
 			dlbuf_udmabuf_close(&o[i].buf);
 		}
 	}
-	dlbuf_device_close(cpu);
 }
 
 /* vivid's HDMI, which has pictures of any size. */
@@ -521,7 +513,7 @@ TEST(out_to_v4l2sink)
 	int fd = -1, hdmi = 1;
 	char text[256], node[32];
 	GstElement *pipeline, *src;
-	struct dlbuf_device *cpu = NULL;
+	struct dlbuf_device *cpu AUTO_DEV = open_cpu();
 	GstMessage *message;
 	struct ours o[3];
 	GstBuffer *b;
@@ -545,7 +537,6 @@ TEST(out_to_v4l2sink)
 		SKIP("there is no vivid with an output");
 	CHECK_EQ(ioctl(fd, VIDIOC_S_OUTPUT, &hdmi), 0);
 	close(fd);
-	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	snprintf(text, sizeof(text), "appsrc name=src format=time ! v4l2sink device=%s "
 		 "io-mode=dmabuf-import sync=false", node);
 	pipeline = gst_parse_launch(text, NULL);
@@ -578,7 +569,6 @@ TEST(out_to_v4l2sink)
 		CHECK_EQ(o[i].released, 1);
 		dlbuf_udmabuf_close(&o[i].buf);
 	}
-	dlbuf_device_close(cpu);
 }
 
 /*

@@ -98,9 +98,8 @@ TEST(pitches)
 	CHECK_OK(dlbuf_libcamera_frame(stream_of(formats::YUV444, 64), three,
 				       nullptr, &f));
 	CHECK_EQ(f.planes[2].pitch, 64);
-	CHECK_ERR(dlbuf_libcamera_frame(stream_of(formats::YUV420, 61), three,
-					nullptr, &f), -EOPNOTSUPP);
-	CHECK_SAYS("pitch of 61");
+	CHECK_ERR_SAYS(dlbuf_libcamera_frame(stream_of(formats::YUV420, 61), three, nullptr, &f),
+		       -EOPNOTSUPP, "pitch of 61");
 }
 
 /* Formats that differ in nothing but libcamera's own modifiers. */
@@ -137,9 +136,8 @@ TEST(refused)
 	f.width = 77;
 	CHECK_ERR(dlbuf_libcamera_frame(stream_of(formats::NV12, 64), none,
 					nullptr, &f), -EINVAL);
-	CHECK_ERR(dlbuf_libcamera_frame(stream_of(formats::NV12, 64), three,
-					nullptr, &f), -EINVAL);
-	CHECK_SAYS("3 planes");
+	CHECK_ERR_SAYS(dlbuf_libcamera_frame(stream_of(formats::NV12, 64), three, nullptr, &f),
+		       -EINVAL, "3 planes");
 	CHECK_EQ(f.width, 0);
 	/* A third with nothing in it is no plane. */
 	empty[2].length = 0;
@@ -157,9 +155,8 @@ TEST(no_offset)
 	struct dlbuf_frame f;
 
 	const_cast<Plane &>(buffer.planes()[1]).offset = Plane::kInvalidOffset;
-	CHECK_ERR(dlbuf_libcamera_frame(stream_of(formats::NV12, 64), buffer,
-					nullptr, &f), -EINVAL);
-	CHECK_SAYS("plane 1");
+	CHECK_ERR_SAYS(dlbuf_libcamera_frame(stream_of(formats::NV12, 64), buffer, nullptr, &f),
+		       -EINVAL, "plane 1");
 }
 
 TEST(captures)
@@ -189,8 +186,7 @@ TEST(captures)
 	CHECK_EQ(f.sequence, 41);
 	CHECK_EQ(f.planes[0].bytes, 500);
 	m.status = FrameMetadata::FrameCancelled;
-	CHECK_ERR(dlbuf_libcamera_frame(c, buffer, &m, &f), -ENODATA);
-	CHECK_SAYS("cancelled");
+	CHECK_ERR_SAYS(dlbuf_libcamera_frame(c, buffer, &m, &f), -ENODATA, "cancelled");
 	CHECK(!f.width && !f.release);
 }
 

@@ -161,6 +161,8 @@ static void end(void)
 	CHECK(!stub.images && !stub.streams && !stub.locks);
 }
 
+#define NVVPI_CASE(name, major) TEST_BETWEEN(name, begin(major), end())
+
 static void fire(void *data)
 {
 	fired++;
@@ -238,8 +240,7 @@ TEST(symbols)
 
 	KTAP_KEEPS(KTAP_HEAP, "the loader's");
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		CHECK_ERR(dlbuf_nvvpi_load(rows[i].file, &v), rows[i].err);
-		CHECK_SAYS(rows[i].says);
+		CHECK_ERR_SAYS(dlbuf_nvvpi_load(rows[i].file, &v), rows[i].err, rows[i].says);
 	}
 	CHECK_EQ(v.major, 77);
 	/* A library without a version in its name. */
@@ -253,8 +254,9 @@ TEST(symbols)
 	memcpy(fns, &v.fn, sizeof(fns));
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		CHECK_MSG(dladdr(fns[i], &info) && info.dli_sname &&
-			  !strncmp(info.dli_sname, "vpi", 3) && !strcmp(info.dli_sname + 3, names[i]),
-			  "%s is %s", names[i], info.dli_sname);
+			  !strncmp(info.dli_sname, "vpi", 3) &&
+			  !strcmp(info.dli_sname + 3, names[i]), "%s is %s", names[i],
+			  info.dli_sname);
 	dlbuf_nvvpi_unload(&v);
 	CHECK(!v.lib);
 }
@@ -290,7 +292,7 @@ static int planes_of(const struct numbers *n, uint64_t format,
 	return dlbuf_nvvpi_planes(&vpi, list, 1, format, plane, type);
 }
 
-TEST(planes)
+NVVPI_CASE(planes, 3)
 {
 	static const struct {
 		struct numbers n;
@@ -334,7 +336,6 @@ TEST(planes)
 	struct dlbuf_nvvpi_plane plane[4];
 	enum dlbuf_nvvpi_type type;
 
-	begin(3);
 	import(t);
 	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
 		if (!CHECK_OK(planes_of(&good[i].n, good[i].format, plane, &type)))
@@ -347,34 +348,29 @@ TEST(planes)
 			 good[i].n.bits * (good[i].n.ndim == 3 ? 3 : 1));
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-		CHECK_ERR(planes_of(&bad[i].n, bad[i].format, plane, &type),
-			  bad[i].err);
-		CHECK_SAYS(bad[i].says);
+		CHECK_ERR_SAYS(planes_of(&bad[i].n, bad[i].format, plane, &type), bad[i].err,
+			       bad[i].says);
 	}
 	two[0] = t[0];
 	two[1] = NULL;
-	CHECK_ERR(dlbuf_nvvpi_planes(&vpi, two, 2, NVVPI_NV12_ER, plane, &type),
-		  -EINVAL);
-	CHECK_SAYS("tensor 1 is NULL");
+	CHECK_ERR_SAYS(dlbuf_nvvpi_planes(&vpi, two, 2, NVVPI_NV12_ER, plane, &type), -EINVAL,
+		       "tensor 1 is NULL");
 	CHECK_ERR(dlbuf_nvvpi_planes(&vpi, t, 0, NVVPI_U8, plane, &type), -EINVAL);
 	t[1]->dl_tensor.device.device_id = 1;
-	CHECK_ERR(dlbuf_nvvpi_planes(&vpi, t, 2, NVVPI_NV12_ER, plane, &type),
-		  -EINVAL);
-	CHECK_SAYS("different devices");
+	CHECK_ERR_SAYS(dlbuf_nvvpi_planes(&vpi, t, 2, NVVPI_NV12_ER, plane, &type), -EINVAL,
+		       "different devices");
 	t[1]->dl_tensor.device.device_id = 0;
 	drop(t);
-	end();
 }
 
 /* ---- ownership */
 
-TEST(shares_of_tensors)
+NVVPI_CASE(shares_of_tensors, 3)
 {
 	struct dlbuf_nvvpi_image img = { 0 };
 	DLManagedTensorVersioned foreign = { .version = { 1, 0 } };
 	DLManagedTensorVersioned *t[DLBUF_NVVPI_MAX_PLANES + 1], *two[2] = { NULL, &foreign };
 
-	begin(3);
 	/* The image has shares of its own. Then other memory for the same image. */
 	for (unsigned int i = 0; i < 4; i++) {
 		import(t);
@@ -405,10 +401,9 @@ TEST(shares_of_tensors)
 	CHECK_EQ(fired, 4);
 	dlbuf_nvvpi_unwrap(&vpi, &img);
 	CHECK_EQ(fired, 5);
-	end();
 }
 
-TEST(leases_of_frames)
+NVVPI_CASE(leases_of_frames, 4)
 {
 	int fd = new_dma_buf(), other = new_dma_buf();
 	struct dlbuf_frame good = frame_of(fd), f[4] = { good, good, good, good };
@@ -421,7 +416,6 @@ TEST(leases_of_frames)
 	};
 	struct dlbuf_nvvpi_image img = { 0 };
 
-	begin(4);
 	f[0].order = DLBUF_ORDER_IMPLICIT;
 	f[1].planes[1].fd = other;
 	f[2].nplanes = 0;
@@ -443,16 +437,14 @@ TEST(leases_of_frames)
 	CHECK_EQ(fired, 3);
 	close(fd);
 	close(other);
-	end();
 }
 
-TEST(locks)
+NVVPI_CASE(locks, 3)
 {
 	struct dlbuf_nvvpi_image img = { 0 };
 	DLManagedTensorVersioned *t[2];
 	struct dlbuf_frame f = frame_of(-1);
 
-	begin(3);
 	CHECK_ERR(dlbuf_nvvpi_lock(&vpi, &img, DLBUF_READ), -EINVAL);
 	CHECK_ERR(dlbuf_nvvpi_unlock(&vpi, &img), -EINVAL);
 	import(t);
@@ -471,7 +463,6 @@ TEST(locks)
 	/* unwrap() unlocks. */
 	dlbuf_nvvpi_unwrap(&vpi, &img);
 	drop(t);
-	end();
 }
 
 /* All calls of one frame's way, and a frame by its fd. */
@@ -509,11 +500,10 @@ static int walk(void)
 }
 
 /* Each call fails with each status: the header's code, and nothing is kept. */
-TEST(each_call_fails)
+NVVPI_CASE(each_call_fails, 3)
 {
 	unsigned int n;
 
-	begin(3);
 	for (int status = 1; status < (int)ARRAY_SIZE(statuses); status++) {
 		/* The last call, vpiStreamSync(), reports failed work only. */
 		for (n = 1; n <= (statuses[status].err == -EIO ? 8 : 7); n++) {
@@ -531,7 +521,6 @@ TEST(each_call_fails)
 	stub.fail_at = 9;
 	CHECK_OK(walk());
 	CHECK_EQ(stub.calls, 8);
-	end();
 }
 
 KTAP_MAIN()

@@ -112,6 +112,26 @@ static inline void va_driver_beside_this(void)
 	setenv("LIBVA_DRIVERS_PATH", self, 1);
 }
 
+/* The device "cpu", new. */
+static inline struct dlbuf_device *open_cpu(void)
+{
+	struct dlbuf_device *cpu = NULL;
+
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
+	return cpu;
+}
+
+/* Memory as a camera's; skips the case where the kernel has no udmabuf. */
+static inline struct dlbuf_udmabuf udmabuf_of(uint64_t bytes)
+{
+	struct dlbuf_udmabuf buf;
+
+	if (dlbuf_udmabuf_create(bytes, NULL, &buf))
+		SKIP("%s", dlbuf_last_error());
+	return buf;
+}
+#define AUTO_UDMABUF __attribute__((cleanup(dlbuf_udmabuf_close)))
+
 static inline void delete_tensors(DLManagedTensorVersioned **t, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)

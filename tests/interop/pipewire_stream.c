@@ -743,13 +743,11 @@ __attribute__((constructor)) static void add_sink(void)
 /* Frames that a buffer cannot have. */
 TEST(put_refused)
 {
-	struct dlbuf_udmabuf a, other;
+	struct dlbuf_udmabuf a AUTO_UDMABUF = udmabuf_of(OUR_BYTES);
+	struct dlbuf_udmabuf other AUTO_UDMABUF = udmabuf_of(OUR_BYTES);
 	struct dlbuf_frame f;
 	struct made m;
 
-	if (dlbuf_udmabuf_create(OUR_BYTES, NULL, &a) ||
-	    dlbuf_udmabuf_create(OUR_BYTES, NULL, &other))
-		SKIP("%s", dlbuf_last_error());
 	make(&m, SPA_VIDEO_FORMAT_NV12, 1);
 	f = our_frame(a.fd, SPA_RECTANGLE(OUR_W, OUR_H));
 	m.datas[0].type = 1u << SPA_DATA_MemFd;
@@ -768,8 +766,7 @@ TEST(put_refused)
 	f.planes[1].offset += OUR_PITCH;
 	CHECK_ERR(dlbuf_pipewire_put(&f, &m.pw), -EOPNOTSUPP);
 	f = our_frame(other.fd, SPA_RECTANGLE(OUR_W, OUR_H));
-	CHECK_ERR(dlbuf_pipewire_put(&f, &m.pw), -EINVAL);
-	CHECK_SAYS("another dma-buf");
+	CHECK_ERR_SAYS(dlbuf_pipewire_put(&f, &m.pw), -EINVAL, "another dma-buf");
 	/* A block for each plane, also with several planes in one dma-buf. */
 	make(&m, SPA_VIDEO_FORMAT_NV12, 2);
 	m.datas[0].type = m.datas[1].type = 1u << SPA_DATA_DmaBuf;
@@ -780,25 +777,21 @@ TEST(put_refused)
 	CHECK_EQ(m.chunks[1].size, 512 * OUR_H / 2);
 	CHECK_EQ(m.datas[1].flags, SPA_DATA_FLAG_READWRITE | SPA_DATA_FLAG_MAPPABLE);
 	f.planes[1] = (struct dlbuf_plane){ .fd = a.fd, .offset = 512 * 90, .pitch = -512 };
-	CHECK_ERR(dlbuf_pipewire_put(&f, &m.pw), -EOPNOTSUPP);
-	CHECK_SAYS("91 rows with a pitch of -512");
+	CHECK_ERR_SAYS(dlbuf_pipewire_put(&f, &m.pw), -EOPNOTSUPP, "91 rows with a pitch of -512");
 	f.planes[1] = (struct dlbuf_plane){ .fd = a.fd, .pitch = 1ll << 40 };
 	f.height = 2;
-	CHECK_ERR(dlbuf_pipewire_put(&f, &m.pw), -EOPNOTSUPP);
-	CHECK_SAYS("no chunk");
+	CHECK_ERR_SAYS(dlbuf_pipewire_put(&f, &m.pw), -EOPNOTSUPP, "no chunk");
 	f.height = OUR_H;
 	f.planes[1] = (struct dlbuf_plane){ .fd = a.fd, .pitch = 512 };
 	f.crop = (struct dlbuf_rect){ 2, 4, 20, 10 };
 	m.metas[1].type = SPA_META_Bitmap;
-	CHECK_ERR(dlbuf_pipewire_put(&f, &m.pw), -EOPNOTSUPP);
-	CHECK_SAYS("SPA_META_VideoCrop");
+	CHECK_ERR_SAYS(dlbuf_pipewire_put(&f, &m.pw), -EOPNOTSUPP, "SPA_META_VideoCrop");
 	f.crop = (struct dlbuf_rect){ 0 };
 	f.orientation = DLBUF_ORIENTATION_FLIP_Y;
 	CHECK_OK(dlbuf_pipewire_put(&f, &m.pw));
 	CHECK_EQ(m.transform.transform, SPA_META_TRANSFORMATION_Flipped180);
 	m.buffer.n_metas = 2;
-	CHECK_ERR(dlbuf_pipewire_put(&f, &m.pw), -EOPNOTSUPP);
-	CHECK_SAYS("SPA_META_VideoTransform");
+	CHECK_ERR_SAYS(dlbuf_pipewire_put(&f, &m.pw), -EOPNOTSUPP, "SPA_META_VideoTransform");
 	f.crop = (struct dlbuf_rect){ 2, 4, 20, 10 };
 	f.planes[1].offset = 4096;
 	f.flags = DLBUF_FRAME_READ_ONLY;
@@ -808,6 +801,4 @@ TEST(put_refused)
 	make(&m, SPA_VIDEO_FORMAT_NV12, 3);
 	CHECK_ERR(dlbuf_pipewire_add_buffer(&f, &m.pw), -EINVAL);
 	CHECK_ERR(dlbuf_pipewire_put(&f, &m.pw), -EINVAL);
-	dlbuf_udmabuf_close(&a);
-	dlbuf_udmabuf_close(&other);
 }

@@ -111,8 +111,7 @@ TEST(short_buffers)
 	for (int i = 0; i < 2; i++) {
 		buf.flags = i ? 0 : V4L2_BUF_FLAG_LAST;
 		f = frame;
-		CHECK_ERR(dlbuf_v4l2_frame(&nv12, &buf, fds, &f), -ENODATA);
-		CHECK_SAYS("is empty");
+		CHECK_ERR_SAYS(dlbuf_v4l2_frame(&nv12, &buf, fds, &f), -ENODATA, "is empty");
 		CHECK(!memcmp(&f, &none, sizeof(f)));
 	}
 	/* 128 x 48 bytes, but for the padding of the last row. */
@@ -247,11 +246,9 @@ TEST(random)
 		V4L2_PIX_FMT_YUV420, V4L2_PIX_FMT_YUYV, V4L2_PIX_FMT_SRGGB8, V4L2_PIX_FMT_RGB565,
 		V4L2_PIX_FMT_MJPEG, V4L2_PIX_FMT_SRGGB10P, 0 };
 	int fds[DLBUF_MAX_PLANES] = { 7, 8, 9, 10 };
-	struct dlbuf_udmabuf u;
+	struct dlbuf_udmabuf u AUTO_UDMABUF = udmabuf_of(1 << 20);
 	unsigned int frames = 0, outs = 0;
 
-	if (dlbuf_udmabuf_create(1 << 20, NULL, &u))
-		SKIP("%s", dlbuf_last_error());
 	for (unsigned int i = 0; i < random_rounds(); i++) {
 		uint32_t code = codes[dice(sizeof(codes) / sizeof(codes[0]))];
 		struct v4l2_format fmt = nv12, mp = multi(code, dice(4));
@@ -297,7 +294,6 @@ TEST(random)
 	}
 	CHECK_MSG(frames > random_rounds() / 20 && outs > random_rounds() / 200, "%u, %u", frames,
 		  outs);
-	dlbuf_udmabuf_close(&u);
 }
 
 TEST(crop)
@@ -350,8 +346,9 @@ TEST(orientations)
 					corner.y = x;
 				}
 				CHECK(!(o & 4));
-				CHECK_MSG(corner.x == (hflip != vflip ? -from.x : from.x) && corner.y == from.y,
-					  "rotation %d, flips %d: %d", rotation, flips, o);
+				CHECK_MSG(corner.x == (hflip != vflip ? -from.x : from.x) &&
+					  corner.y == from.y, "rotation %d, flips %d: %d", rotation,
+					  flips, o);
 			}
 		}
 	}
@@ -360,8 +357,10 @@ TEST(orientations)
 	/* Flips alone are a wish; an angle other than 90, 180 and 270 is ignored. */
 	for (int flips = 0; flips < 4; flips++) {
 		CHECK_EQ(dlbuf_v4l2_orientation(0, flips & 1, flips & 2), DLBUF_ORIENTATION_NONE);
-		for (const int *r = (int[]){ -90, 45, 89, 360, 450, INT32_MAX, INT32_MIN, 0 }; *r; r++)
-			CHECK_EQ(dlbuf_v4l2_orientation(*r, flips & 1, flips & 2), DLBUF_ORIENTATION_NONE);
+		for (const int *r = (int[]){ -90, 45, 89, 360, 450, INT32_MAX, INT32_MIN, 0 };
+		     *r; r++)
+			CHECK_EQ(dlbuf_v4l2_orientation(*r, flips & 1, flips & 2),
+				 DLBUF_ORIENTATION_NONE);
 	}
 }
 
@@ -369,81 +368,59 @@ TEST(orientations)
 
 TEST(colour)
 {
+	/* V4L2's names, and the colour that they mean. */
+#define ROW(format, space, enc, quantization, xfer, p, t, m, r, ...)		\
+	{ V4L2_PIX_FMT_##format, V4L2_COLORSPACE_##space, V4L2_##enc,		\
+	  V4L2_QUANTIZATION_##quantization, V4L2_XFER_FUNC_##xfer,		\
+	  { .primaries = (p), .transfer = (t), .matrix = (m),			\
+	    .range = DLBUF_RANGE_##r, ##__VA_ARGS__ } }
+#define SPACE(format, space, ...) \
+	ROW(format, space, YCBCR_ENC_DEFAULT, DEFAULT, DEFAULT, __VA_ARGS__)
 	static const struct {
 		uint32_t code;
 		uint8_t colorspace, enc, quantization, xfer;
 		struct dlbuf_colour want;
 	} cases[] = {
 		/* All said. */
-		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_BT2020,
-		  V4L2_YCBCR_ENC_BT2020, V4L2_QUANTIZATION_FULL_RANGE,
-		  V4L2_XFER_FUNC_SMPTE2084, COLOUR(9, 16, 10, DLBUF_RANGE_FULL, 0) },
-		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_SRGB, V4L2_YCBCR_ENC_601,
-		  V4L2_QUANTIZATION_LIM_RANGE, V4L2_XFER_FUNC_SRGB,
-		  COLOUR(1, 13, 7, DLBUF_RANGE_LIMITED, 0) },
-		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_REC709,
-		  V4L2_YCBCR_ENC_XV709, V4L2_QUANTIZATION_LIM_RANGE,
-		  V4L2_XFER_FUNC_709, COLOUR(1, 11, 2, DLBUF_RANGE_LIMITED, 0) },
-		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_SMPTE170M,
-		  V4L2_YCBCR_ENC_XV601, V4L2_QUANTIZATION_LIM_RANGE,
-		  V4L2_XFER_FUNC_NONE, COLOUR(6, 8, 6, DLBUF_RANGE_LIMITED, 0) },
-		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_470_SYSTEM_BG,
-		  V4L2_YCBCR_ENC_BT2020_CONST_LUM, V4L2_QUANTIZATION_LIM_RANGE,
-		  V4L2_XFER_FUNC_709, COLOUR(5, 1, 11, DLBUF_RANGE_LIMITED, 0) },
+		ROW(NV12, BT2020, YCBCR_ENC_BT2020, FULL_RANGE, SMPTE2084, 9, 16, 10, FULL),
+		ROW(NV12, SRGB, YCBCR_ENC_601, LIM_RANGE, SRGB, 1, 13, 7, LIMITED),
+		ROW(NV12, REC709, YCBCR_ENC_XV709, LIM_RANGE, 709, 1, 11, 2, LIMITED),
+		ROW(NV12, SMPTE170M, YCBCR_ENC_XV601, LIM_RANGE, NONE, 6, 8, 6, LIMITED),
+		ROW(NV12, 470_SYSTEM_BG, YCBCR_ENC_BT2020_CONST_LUM, LIM_RANGE, 709, 5, 1, 11,
+		    LIMITED),
 		/* V4L2's defaults of a colorspace. */
-		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_SMPTE170M, 0, 0, 0,
-		  COLOUR(6, 1, 7, DLBUF_RANGE_LIMITED, 0) },
-		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_REC709, 0, 0, 0,
-		  COLOUR(1, 1, 2, DLBUF_RANGE_LIMITED, 0) },
-		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_SMPTE240M, 0, 0, 0,
-		  COLOUR(7, 7, 8, DLBUF_RANGE_LIMITED, 0) },
-		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_BT2020, 0, 0, 0,
-		  COLOUR(9, 1, 10, DLBUF_RANGE_LIMITED, 0) },
-		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_DCI_P3, 0, 0, 0,
-		  COLOUR(11, 17, 2, DLBUF_RANGE_LIMITED, 0) },
-		{ V4L2_PIX_FMT_YUYV, V4L2_COLORSPACE_SRGB, 0, 0, 0,
-		  COLOUR(1, 13, 7, DLBUF_RANGE_LIMITED, 0) },
+		SPACE(NV12, SMPTE170M, 6, 1, 7, LIMITED),
+		SPACE(NV12, REC709, 1, 1, 2, LIMITED),
+		SPACE(NV12, SMPTE240M, 7, 7, 8, LIMITED),
+		SPACE(NV12, BT2020, 9, 1, 10, LIMITED),
+		SPACE(NV12, DCI_P3, 11, 17, 2, LIMITED),
+		SPACE(YUYV, SRGB, 1, 13, 7, LIMITED),
 		/* Luma alone is no YCbCr. */
-		{ V4L2_PIX_FMT_GREY, V4L2_COLORSPACE_SRGB, 0, 0, 0,
-		  COLOUR(1, 13, 7, DLBUF_RANGE_FULL, 0) },
-		{ V4L2_PIX_FMT_YUYV, V4L2_COLORSPACE_JPEG, 0, 0, 0,
-		  COLOUR(1, 13, 7, DLBUF_RANGE_FULL, 0) },
+		SPACE(GREY, SRGB, 1, 13, 7, FULL),
+		SPACE(YUYV, JPEG, 1, 13, 7, FULL),
 		/* RGB has no encoding, and the full range. */
-		{ V4L2_PIX_FMT_RGB24, V4L2_COLORSPACE_SRGB, 0, 0, 0,
-		  COLOUR(1, 13, 1, DLBUF_RANGE_FULL, 0) },
-		{ V4L2_PIX_FMT_XBGR32, V4L2_COLORSPACE_REC709,
-		  V4L2_YCBCR_ENC_709, V4L2_QUANTIZATION_LIM_RANGE, 0,
-		  COLOUR(1, 1, 1, DLBUF_RANGE_LIMITED, 0) },
-		{ V4L2_PIX_FMT_RGB565, V4L2_COLORSPACE_SRGB, 0, 0, 0,
-		  COLOUR(1, 13, 1, DLBUF_RANGE_FULL, 0) },
-		{ V4L2_PIX_FMT_YUV565, V4L2_COLORSPACE_REC709, 0, 0, 0,
-		  COLOUR(1, 1, 2, DLBUF_RANGE_LIMITED, 0) },
-		{ V4L2_PIX_FMT_SRGGB10, V4L2_COLORSPACE_RAW, 0, 0, 0,
-		  COLOUR(0, 8, 1, DLBUF_RANGE_FULL, 0) },
-		{ V4L2_PIX_FMT_HSV24, V4L2_COLORSPACE_SRGB, V4L2_HSV_ENC_256, 0,
-		  0, { .primaries = 1, .transfer = 13, .matrix = 0,
-		    .range = DLBUF_RANGE_FULL, .hue = DLBUF_HUE_256 } },
-		{ V4L2_PIX_FMT_HSV32, V4L2_COLORSPACE_SRGB, V4L2_HSV_ENC_180, 0,
-		  0, { .primaries = 1, .transfer = 13, .matrix = 0,
-		    .range = DLBUF_RANGE_FULL, .hue = DLBUF_HUE_180 } },
-		{ V4L2_PIX_FMT_HSV32, V4L2_COLORSPACE_SRGB, 0, 0, 0,
-		  COLOUR(1, 13, 0, DLBUF_RANGE_FULL, 0) },
+		SPACE(RGB24, SRGB, 1, 13, 1, FULL),
+		ROW(XBGR32, REC709, YCBCR_ENC_709, LIM_RANGE, DEFAULT, 1, 1, 1, LIMITED),
+		SPACE(RGB565, SRGB, 1, 13, 1, FULL),
+		SPACE(YUV565, REC709, 1, 1, 2, LIMITED),
+		SPACE(SRGGB10, RAW, 0, 8, 1, FULL),
+		ROW(HSV24, SRGB, HSV_ENC_256, DEFAULT, DEFAULT, 1, 13, 0, FULL,
+		    .hue = DLBUF_HUE_256),
+		ROW(HSV32, SRGB, HSV_ENC_180, DEFAULT, DEFAULT, 1, 13, 0, FULL,
+		    .hue = DLBUF_HUE_180),
+		SPACE(HSV32, SRGB, 1, 13, 0, FULL),
 		/* HSV's encoding is in the field of YCbCr's, and no other format's. */
-		{ V4L2_PIX_FMT_RGB24, V4L2_COLORSPACE_SRGB, V4L2_HSV_ENC_180, 0,
-		  0, COLOUR(1, 13, 1, DLBUF_RANGE_FULL, 0) },
+		ROW(RGB24, SRGB, HSV_ENC_180, DEFAULT, DEFAULT, 1, 13, 1, FULL),
 		/* No code point: Adobe's. */
-		{ V4L2_PIX_FMT_RGB24, V4L2_COLORSPACE_OPRGB, 0, 0, 0,
-		  COLOUR(0, 0, 1, DLBUF_RANGE_FULL, 0) },
+		SPACE(RGB24, OPRGB, 0, 0, 1, FULL),
 		/* Neither RGB nor YUV by itself: only explicit values. */
-		{ V4L2_PIX_FMT_MJPEG, V4L2_COLORSPACE_JPEG, 0, 0, 0,
-		  COLOUR(1, 13, 0, DLBUF_RANGE_UNKNOWN, 0) },
+		SPACE(MJPEG, JPEG, 1, 13, 0, UNKNOWN),
 		/* No value. */
-		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_DEFAULT, 0, 0, 0,
-		  COLOUR(0, 0, 0, DLBUF_RANGE_UNKNOWN, 0) },
-		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_DEFAULT,
-		  V4L2_YCBCR_ENC_709, V4L2_QUANTIZATION_FULL_RANGE, 0,
-		  COLOUR(0, 0, 2, DLBUF_RANGE_FULL, 0) },
+		SPACE(NV12, DEFAULT, 0, 0, 0, UNKNOWN),
+		ROW(NV12, DEFAULT, YCBCR_ENC_709, FULL_RANGE, DEFAULT, 0, 0, 2, FULL),
 	};
+#undef ROW
+#undef SPACE
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct dlbuf_colour got = dlbuf_v4l2_colour(cases[i].code,
@@ -709,15 +686,13 @@ static void one_frame(struct cam *c, struct dlbuf_device *dev,
 static void frames(struct cam *c, uint32_t ntensors)
 {
 	int64_t before = monotonic();
-	struct dlbuf_device *dev;
+	struct dlbuf_device *dev AUTO_DEV = open_cpu();
 
-	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &dev));
 	start(c);
 	for (int i = 0; i < 8; i++)
 		one_frame(c, dev, ntensors, before);
 	CHECK_EQ(c->queued, NBUFFERS + 8);
 	stop(c);
-	dlbuf_device_close(dev);
 }
 
 TEST(vivid)
@@ -747,7 +722,7 @@ TEST(output_refused)
 	struct v4l2_format fmt = nv12, mp = multi(V4L2_PIX_FMT_NV12M, 2);
 	struct v4l2_plane planes[2] = { { .length = 1 } };
 	struct v4l2_buffer buf = { .index = 3 }, before = buf;
-	struct dlbuf_udmabuf u;
+	struct dlbuf_udmabuf u AUTO_UDMABUF = udmabuf_of(16384);
 	struct dlbuf_frame f;
 	static const struct {
 		uint32_t width, code, nplanes;
@@ -768,12 +743,11 @@ TEST(output_refused)
 		  -EINVAL },
 	};
 
-	if (dlbuf_udmabuf_create(16384, NULL, &u))
-		SKIP("%s", dlbuf_last_error());
 	fmt.type = V4L2_BUF_TYPE_VIDEO_OUTPUT;
 	fmt.fmt.pix.sizeimage = 128 * 48;
 	f = (struct dlbuf_frame)PICTURE(64, 32, V4L2_PIX_FMT_NV12, DLBUF_CODE_V4L2, 1, .fence = -1,
-		.planes = { { .fd = u.fd, .pitch = 128 } }, .orientation = DLBUF_ORIENTATION_FLIP_X);
+		.planes = { { .fd = u.fd, .pitch = 128 } },
+		.orientation = DLBUF_ORIENTATION_FLIP_X);
 	CHECK_ERR(dlbuf_v4l2_output(&fmt, &f, &buf), -EOPNOTSUPP);
 	CHECK_SAYS("orientation 4: turn the output");
 	mp.type = V4L2_BUF_TYPE_VIDEO_OUTPUT_MPLANE;
@@ -826,12 +800,10 @@ TEST(output_refused)
 	CHECK_OK(dlbuf_v4l2_output(&fmt, &f, &buf));
 	CHECK_EQ(buf.field, V4L2_FIELD_BOTTOM);
 	f.modifier = 0x0100000000000001;
-	CHECK_ERR(dlbuf_v4l2_output(&fmt, &f, &buf), -EOPNOTSUPP);
-	CHECK_SAYS("no modifiers");
+	CHECK_ERR_SAYS(dlbuf_v4l2_output(&fmt, &f, &buf), -EOPNOTSUPP, "no modifiers");
 	f.modifier = DLBUF_MOD_LINEAR;
 	f.planes[0].fd = -1;
 	CHECK_ERR(dlbuf_v4l2_output(&fmt, &f, &buf), -EBADF);
-	dlbuf_udmabuf_close(&u);
 }
 
 TEST(vivid_damaged)
@@ -889,7 +861,7 @@ TEST(vivid_composed)
 		.r = { 16, 8, 128, 64 },
 	};
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
-	struct dlbuf_device *dev;
+	struct dlbuf_device *dev AUTO_DEV = open_cpu();
 	struct v4l2_buffer buf;
 	struct dlbuf_frame f;
 	struct cam c;
@@ -910,7 +882,6 @@ TEST(vivid_composed)
 	CHECK_EQ(sel.r.left, 16);
 	REQUIRE(!dlbuf_v4l2_frame(&c.fmt, &buf, c.fds[buf.index], &f));
 	CHECK_EQ(dlbuf_v4l2_crop(&sel.r, &f), 0);
-	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &dev));
 	REQUIRE_OK(dlbuf_import_frame(dev, &f, NULL, t, &n));
 	REQUIRE(n == 2);
 	CHECK_EQ(t[0]->dl_tensor.shape[0], sel.r.height);
@@ -922,7 +893,6 @@ TEST(vivid_composed)
 		   (c.fmt.fmt.pix.height + sel.r.top / 2) * f.planes[0].pitch +
 		   sel.r.left, f.planes[0].pitch);
 	delete_tensors(t, n);
-	dlbuf_device_close(dev);
 	stop(&c);
 }
 

@@ -152,44 +152,35 @@ TEST(refused)
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		d = separate(rows[i].fourcc, rows[i].codes, rows[i].n);
-		CHECK_ERR(dlbuf_vaapi_frame(&d, &f), rows[i].err);
-		CHECK_SAYS(rows[i].says);
+		CHECK_ERR_SAYS(dlbuf_vaapi_frame(&d, &f), rows[i].err, rows[i].says);
 	}
-	d = SEPARATE(VA_FOURCC_NV12, R8, GR88);
-	d.num_objects = 2;
-	d.objects[1] = d.objects[0];
-	d.objects[1].drm_format_modifier = 1;
-	d.layers[1].object_index[0] = 1;
-	CHECK_ERR(dlbuf_vaapi_frame(&d, &f), -EOPNOTSUPP);
-	CHECK_SAYS("modifiers");
+	/* A descriptor, changed: the refusal of its frame. */
+#define REFUSED(err, says, descriptor, ...)					\
+	do {									\
+		d = descriptor;							\
+		__VA_ARGS__;							\
+		CHECK_ERR_SAYS(dlbuf_vaapi_frame(&d, &f), err, says);		\
+	} while (0)
+#define NV12_REFUSED(err, says, ...) \
+	REFUSED(err, says, SEPARATE(VA_FOURCC_NV12, R8, GR88), __VA_ARGS__)
+	NV12_REFUSED(-EOPNOTSUPP, "modifiers", d.num_objects = 2,
+		     d.objects[1].drm_format_modifier = 1, d.layers[1].object_index[0] = 1);
 	/* An object that no plane is in has no say. */
 	d.layers[1].object_index[0] = 0;
 	CHECK_OK(dlbuf_vaapi_frame(&d, &f));
 	f.width = 77;
-	d.layers[1].object_index[0] = 2;
-	CHECK_ERR(dlbuf_vaapi_frame(&d, &f), -EINVAL);
-	CHECK_SAYS("object 2 of 2");
-	d.layers[1].object_index[0] = 0;
-	d.layers[1].offset[0] = 4096;
-	CHECK_ERR(dlbuf_vaapi_frame(&d, &f), -ERANGE);
+	NV12_REFUSED(-EINVAL, "object 2 of 2", d.num_objects = 2, d.layers[1].object_index[0] = 2);
+	NV12_REFUSED(-ERANGE, "", d.layers[1].offset[0] = 4096);
 	d.objects[0].size = 0;
 	CHECK_OK(dlbuf_vaapi_frame(&d, &f));
 	CHECK_EQ(f.planes[1].bytes, 0);
-	d = SEPARATE(VA_FOURCC_YV12, R8, R8);
 	/* As many planes as it should have, in too few layers. */
-	d.layers[1].num_planes = 2;
-	CHECK_ERR(dlbuf_vaapi_frame(&d, &f), -EINVAL);
-	CHECK_SAYS("layer 1 of 2");
+	REFUSED(-EINVAL, "layer 1 of 2", SEPARATE(VA_FOURCC_YV12, R8, R8),
+		d.layers[1].num_planes = 2);
 	for (uint32_t n = 0; n < 6; n += 5) {
-		d = composed();
-		d.num_objects = n;
-		CHECK_ERR(dlbuf_vaapi_frame(&d, &f), -EINVAL);
-		d = composed();
-		d.num_layers = n;
-		CHECK_ERR(dlbuf_vaapi_frame(&d, &f), -EINVAL);
-		d = composed();
-		d.layers[0].num_planes = n;
-		CHECK_ERR(dlbuf_vaapi_frame(&d, &f), -EINVAL);
+		REFUSED(-EINVAL, "", composed(), d.num_objects = n);
+		REFUSED(-EINVAL, "", composed(), d.num_layers = n);
+		REFUSED(-EINVAL, "", composed(), d.layers[0].num_planes = n);
 	}
 	CHECK(!f.width && !f.release);
 }
@@ -197,7 +188,8 @@ TEST(refused)
 /* Descriptors of no driver. */
 TEST(random)
 {
-	static const uint32_t layers[] = { R8, GR88, RG88, R16, GR1616, DRM('N', 'V', '1', '2'), 0 };
+	static const uint32_t layers[] = { R8, GR88, RG88, R16, GR1616,
+		DRM('N', 'V', '1', '2'), 0 };
 	unsigned int frames = 0;
 
 	for (unsigned int i = 0; i < random_rounds(); i++) {
@@ -241,8 +233,7 @@ TEST(the_third_kind_of_descriptor)
 	CHECK_EQ(f.planes[2].offset, 2000);
 	CHECK_EQ(f.planes[2].pitch, 66);
 	d3.flags = VA_SURFACE_EXTBUF_DESC_PROTECTED;
-	CHECK_ERR(dlbuf_vaapi_frame3(&d3, &f), -EOPNOTSUPP);
-	CHECK_SAYS("protected");
+	CHECK_ERR_SAYS(dlbuf_vaapi_frame3(&d3, &f), -EOPNOTSUPP, "protected");
 	d3.flags = VA_SURFACE_EXTBUF_DESC_CACHED;
 	CHECK_OK(dlbuf_vaapi_frame3(&d3, &f));
 #else
@@ -436,20 +427,17 @@ TEST(drivers_that_refuse)
 	struct va va;
 
 	va_open(&va, "modifiers", VA_FOURCC_NV12, 100, 50);
-	CHECK_ERR(dlbuf_vaapi_export(va.display, va.surface, DLBUF_READ, &desc,
-				     &frame), -EOPNOTSUPP);
-	CHECK_SAYS("modifiers");
+	CHECK_ERR_SAYS(dlbuf_vaapi_export(va.display, va.surface, DLBUF_READ, &desc, &frame),
+		       -EOPNOTSUPP, "modifiers");
 	setenv("DLBUF_VA", "none", 1);
-	CHECK_ERR(dlbuf_vaapi_export(va.display, va.surface, DLBUF_READ, &desc,
-				     &frame), -EOPNOTSUPP);
-	CHECK_SAYS("vaExportSurfaceHandle");
+	CHECK_ERR_SAYS(dlbuf_vaapi_export(va.display, va.surface, DLBUF_READ, &desc, &frame),
+		       -EOPNOTSUPP, "vaExportSurfaceHandle");
 	setenv("DLBUF_VA", "broken", 1);
 	CHECK_ERR(dlbuf_vaapi_export(va.display, va.surface, DLBUF_READ, &desc,
 				     &frame), -EIO);
 	setenv("DLBUF_VA", "", 1);
-	CHECK_ERR(dlbuf_vaapi_export(va.display, va.surface + 1, DLBUF_READ,
-				     &desc, &frame), -EINVAL);
-	CHECK_SAYS("vaSyncSurface");
+	CHECK_ERR_SAYS(dlbuf_vaapi_export(va.display, va.surface + 1, DLBUF_READ, &desc, &frame),
+		       -EINVAL, "vaSyncSurface");
 	CHECK_ERR(dlbuf_vaapi_export(va.display, va.surface, 0, &desc, &frame),
 		  -EINVAL);
 	CHECK_ERR(dlbuf_vaapi_export(va.display, va.surface, 4, &desc, &frame),

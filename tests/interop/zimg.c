@@ -22,9 +22,12 @@ static _Alignas(64) float theirs[3][N], ours[3][N];
 static const struct picture {
 	uint32_t code, depth, hsub, vsub;
 } pictures[] = {
-	{ DLBUF_FOURCC('Y', 'U', '1', '2'), 8, 2, 2 }, { DLBUF_FOURCC('Y', 'U', '1', '6'), 8, 2, 1 },
-	{ DLBUF_FOURCC('Y', 'U', '2', '4'), 8, 1, 1 }, { DLBUF_FOURCC('S', '0', '1', '0'), 10, 2, 2 },
-	{ DLBUF_FOURCC('S', '2', '1', '0'), 10, 2, 1 }, { DLBUF_FOURCC('S', '0', '1', '2'), 12, 2, 2 },
+	{ DLBUF_FOURCC('Y', 'U', '1', '2'), 8, 2, 2 },
+	{ DLBUF_FOURCC('Y', 'U', '1', '6'), 8, 2, 1 },
+	{ DLBUF_FOURCC('Y', 'U', '2', '4'), 8, 1, 1 },
+	{ DLBUF_FOURCC('S', '0', '1', '0'), 10, 2, 2 },
+	{ DLBUF_FOURCC('S', '2', '1', '0'), 10, 2, 1 },
+	{ DLBUF_FOURCC('S', '0', '1', '2'), 12, 2, 2 },
 	{ DLBUF_FOURCC('S', '4', '1', '6'), 16, 1, 1 },
 };
 
@@ -61,10 +64,12 @@ static void by_dlbuf(const struct picture *p, struct dlbuf_colour colour)
 	for (int i = 0; i < 4; i++)
 		t[i] = (DLManagedTensorVersioned){
 			.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
-			.dl_tensor = { .data = i < 3 ? (void *)planes[i] : ours, .device = { kDLCPU, 0 },
-				.ndim = i < 3 ? 2 : 3, .shape = i < 3 ? shape[i > 0] : made,
+			.dl_tensor = { .data = i < 3 ? (void *)planes[i] : ours,
+				.device = { kDLCPU, 0 }, .ndim = i < 3 ? 2 : 3,
+				.shape = i < 3 ? shape[i > 0] : made,
 				.strides = i < 3 ? strides : NULL,
-				.dtype = { i < 3 ? kDLUInt : kDLFloat, i == 3 ? 32 : p->depth > 8 ? 16 : 8, 1 } },
+				.dtype = { i < 3 ? kDLUInt : kDLFloat,
+					i == 3 ? 32 : p->depth > 8 ? 16 : 8, 1 } },
 		};
 	for (int i = 0; i < 3; i++)
 		list[i] = &t[i];
@@ -132,7 +137,8 @@ static double difference(void)
 
 	for (int i = 0; i < 3; i++) {
 		for (int k = 0; k < N; k++) {
-			double want = theirs[i][k] < 0 ? 0 : theirs[i][k] > 1 ? 1 : (double)theirs[i][k];
+			double want = theirs[i][k] < 0 ? 0 : theirs[i][k] > 1 ? 1 :
+				(double)theirs[i][k];
 			double d = want - (double)ours[i][k];
 
 			d = d < 0 ? -d : d;
@@ -163,7 +169,8 @@ TEST(colours)
 				worst = difference();
 				if (!CHECK(worst < 2e-6))
 					ktap_note(NULL, 0, "%.4s: matrix %u, range %u, site %u: %g",
-						  (char *)&p->code, c.matrix - 1, c.range, c.chroma_site - 1, worst);
+						  (char *)&p->code, c.matrix - 1, c.range,
+						  c.chroma_site - 1, worst);
 				most = worst > most ? worst : most;
 			}
 		}

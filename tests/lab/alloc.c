@@ -292,19 +292,16 @@ static void pool(void *arg)
 	CHECK_SAYS("the pool of 322x180");
 	opts.width = 320;
 	opts.code_space = DLBUF_CODE_DRM;
-	CHECK_ERR(dlbuf_pool_create(devs, NDEVS, &opts, &p), -EINVAL);
-	CHECK_SAYS("not one of V4L2");
+	CHECK_ERR_SAYS(dlbuf_pool_create(devs, NDEVS, &opts, &p), -EINVAL, "not one of V4L2");
 	opts.code_space = DLBUF_CODE_V4L2;
 	opts.code = DLBUF_FOURCC('H', '2', '6', '4');
 	opts.bytes = 1 << 20;
-	CHECK_ERR(dlbuf_pool_create(devs, NDEVS, &opts, &p), -EOPNOTSUPP);
-	CHECK_SAYS("H264; it has");
+	CHECK_ERR_SAYS(dlbuf_pool_create(devs, NDEVS, &opts, &p), -EOPNOTSUPP, "H264; it has");
 	/* A pitch that the caller has fixed, and the node does not have. */
 	opts.code = NV12;
 	opts.pitch = 1 << 20;
 	opts.bytes = 0;
-	CHECK_ERR(dlbuf_pool_create(devs, NDEVS, &opts, &p), -EOPNOTSUPP);
-	CHECK_SAYS("wants a pitch of");
+	CHECK_ERR_SAYS(dlbuf_pool_create(devs, NDEVS, &opts, &p), -EOPNOTSUPP, "wants a pitch of");
 	for (size_t i = 0; i < NDEVS; i++)
 		dlbuf_device_trim(devs[i], 0);
 	close_devices(devs);
@@ -332,8 +329,7 @@ static void pool_of_planes(void *arg)
 	}
 	opts.exporter = NULL;
 	opts.nv4l2 = 2;
-	CHECK_ERR(dlbuf_pool_create(NULL, 0, &opts, &p), -EOPNOTSUPP);
-	CHECK_SAYS(node[SINGLE]);
+	CHECK_ERR_SAYS(dlbuf_pool_create(NULL, 0, &opts, &p), -EOPNOTSUPP, node[SINGLE]);
 	opts.code = NV12;
 	opts.flags = 0;
 	REQUIRE_OK(dlbuf_pool_create(NULL, 0, &opts, &p));
@@ -391,8 +387,7 @@ static void busy(void *arg)
 		int owner = i ? other : fd;
 
 		CHECK_EQ(request(owner, V4L2_MEMORY_MMAP, 2), 0);
-		CHECK_ERR(dlbuf_alloc(&cpu, 1, &layout, &opts, &t), -EBUSY);
-		CHECK_SAYS(node[SINGLE]);
+		CHECK_ERR_SAYS(dlbuf_alloc(&cpu, 1, &layout, &opts, &t), -EBUSY, node[SINGLE]);
 		CHECK_ERR(dlbuf_pool_create(NULL, 0, &pool_opts, &pool), -EBUSY);
 		buf = (struct v4l2_buffer){ .type = 1 };
 		CHECK_EQ(ioctl(owner, VIDIOC_QUERYBUF, &buf), 0);
@@ -400,8 +395,7 @@ static void busy(void *arg)
 	}
 	/* Streaming, which continues. */
 	vivid_open(&v, WIDTH, HEIGHT, 30, 3);
-	CHECK_ERR(dlbuf_alloc(&cpu, 1, &layout, &opts, &t), -EBUSY);
-	CHECK_SAYS(node[SINGLE]);
+	CHECK_ERR_SAYS(dlbuf_alloc(&cpu, 1, &layout, &opts, &t), -EBUSY, node[SINGLE]);
 	CHECK(vivid_dequeue(&v, &buf));
 	vivid_close(&v);
 	CHECK_EQ(trials.n, 0);
@@ -425,8 +419,7 @@ static void no_permission(void *arg)
 	REQUIRE(!seteuid(65534));
 	CHECK_ERR(dlbuf_udmabuf_create(1, NULL, &u), -EACCES);
 	CHECK_ERR(dlbuf_alloc_fd(1, &heap, &fd), -EACCES);
-	CHECK_ERR(dlbuf_alloc(&cpu, 1, &layout, &opts, &t), -EACCES);
-	CHECK_SAYS("/dev/udmabuf");
+	CHECK_ERR_SAYS(dlbuf_alloc(&cpu, 1, &layout, &opts, &t), -EACCES, "/dev/udmabuf");
 	CHECK_EQ(seteuid(0), 0);
 }
 
@@ -439,8 +432,7 @@ static void above_the_limit(void *arg)
 	FILE *f = fopen(path, "re");
 
 	REQUIRE(f && fscanf(f, "%lu", &mb) == 1 && !fclose(f));
-	CHECK_ERR(dlbuf_udmabuf_create(((uint64_t)mb << 20) + 1, NULL, &u), -EOPNOTSUPP);
-	CHECK_SAYS(path);
+	CHECK_ERR_SAYS(dlbuf_udmabuf_create(((uint64_t)mb << 20) + 1, NULL, &u), -EOPNOTSUPP, path);
 }
 
 static void arguments(void *arg)
@@ -460,11 +452,9 @@ static void arguments(void *arg)
 	struct stat st;
 
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
-	CHECK_ERR(dlbuf_alloc(&cpu, 1, &layout, &opts, &t), -EINVAL);
-	CHECK_SAYS("v4l2 is NULL");
+	CHECK_ERR_SAYS(dlbuf_alloc(&cpu, 1, &layout, &opts, &t), -EINVAL, "v4l2 is NULL");
 	opts.v4l2 = &bad;
-	CHECK_ERR(dlbuf_alloc(&cpu, 1, &layout, &opts, &t), -ENOTTY);
-	CHECK_SAYS("/dev/null");
+	CHECK_ERR_SAYS(dlbuf_alloc(&cpu, 1, &layout, &opts, &t), -ENOTTY, "/dev/null");
 	CHECK_ERR(dlbuf_pool_layout(NULL, 0, &frames, &info), -ENOTTY);
 	close(bad);
 	CHECK_ERR(dlbuf_alloc(&cpu, 1, &layout, &opts, &t), -EBADF);
@@ -487,8 +477,7 @@ static void arguments(void *arg)
 	CHECK_OK(dlbuf_alloc_fd(1, &opts, &got));
 	capture(fd, got);
 	close(got);
-	CHECK_ERR(dlbuf_alloc_fd(WIDTH * HEIGHT * 4, &opts, &got), -EOPNOTSUPP);
-	CHECK_SAYS("are needed");
+	CHECK_ERR_SAYS(dlbuf_alloc_fd(WIDTH * HEIGHT * 4, &opts, &got), -EOPNOTSUPP, "are needed");
 	opts.nv4l2 = 0;
 	CHECK_ERR(dlbuf_alloc_fd(1, &opts, &got), -EINVAL);
 	close(fd);

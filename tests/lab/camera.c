@@ -284,7 +284,8 @@ static void orientation(void *arg)
 			struct dlbuf_frame f;
 			int want = dlbuf_v4l2_orientation(rotation, flips & 1, flips >> 1);
 
-			control(node[0], flips & 1 ? "-c horizontal_flip=1" : "-c horizontal_flip=0");
+			control(node[0], flips & 1 ? "-c horizontal_flip=1" :
+				"-c horizontal_flip=0");
 			control(node[0], flips & 2 ? "-c vertical_flip=1" : "-c vertical_flip=0");
 			f = frame_of(cam);
 			CHECK_EQ(f.orientation, want);
@@ -460,8 +461,7 @@ static void stopped(void *arg)
 	pthread_join(thread, NULL);
 	CHECK_EQ(w.ret, -ECANCELED);
 	CHECK_ERR(dlbuf_camera_frame(w.cam, 0, &frame), -ECANCELED);
-	CHECK_ERR(dlbuf_camera_buffer(w.cam, 0, &frame), -ECANCELED);
-	CHECK_SAYS("was stopped");
+	CHECK_ERR_SAYS(dlbuf_camera_buffer(w.cam, 0, &frame), -ECANCELED, "was stopped");
 	CHECK_EQ(poll(&p, 1, 0), 1);
 	/* The node is closed, and no other file has its number. */
 	CHECK(ioctl(p.fd, VIDIOC_QUERYCAP, &cap) < 0 && errno == ENOTTY);

@@ -200,7 +200,8 @@ static void frame(void *arg)
 	struct dlbuf_device *cpu = cts_open(), *gpu = cts_open();
 	DLManagedTensorVersioned *a[DLBUF_MAX_PLANES], *b[DLBUF_MAX_PLANES];
 	int fd AUTO_FD = cts_alloc("udmabuf", W * H), fired = 0, *buffer = &fired;
-	struct dlbuf_frame frame = PICTURE(W, H, DLBUF_FOURCC('G', 'R', 'E', 'Y'), DLBUF_CODE_V4L2, 1,
+	struct dlbuf_frame frame = PICTURE(W, H, DLBUF_FOURCC('G', 'R', 'E', 'Y'),
+					   DLBUF_CODE_V4L2, 1,
 		.planes = { { .fd = fd, .pitch = W } });
 	struct buffer state = { .failed = true };
 	uint32_t na = 0, nb = 0;
@@ -305,7 +306,8 @@ static const char *camera_node(void)
 static void pool(void *arg)
 {
 	struct dlbuf_device *dev = cts_open();
-	struct v4l2_buffer got = { .memory = V4L2_MEMORY_DMABUF, .type = V4L2_BUF_TYPE_VIDEO_CAPTURE };
+	struct v4l2_buffer got = { .memory = V4L2_MEMORY_DMABUF,
+		.type = V4L2_BUF_TYPE_VIDEO_CAPTURE };
 
 	camera_node();
 #include "generated/pool-1.inc"
@@ -372,11 +374,11 @@ int main(int argc, char **argv)
 		const char *name;
 		ktap_fn fn;
 	} cases[] = {
-		{ "base", base }, { "dlbuf", dlbuf }, { "layout", layout }, { "device", device }, { "frame", frame },
-		{ "each", each }, { "format", format }, { "buffer", buffer }, { "alloc", alloc }, { "tensor", tensor },
-		{ "fence", fence_ }, { "dispatch", dispatch },
-		{ "sync", sync_ }, { "socket", socket_ }, { "pool", pool }, { "page", page },
-		{ "prepare", prepare },
+		{ "base", base }, { "dlbuf", dlbuf }, { "layout", layout }, { "device", device },
+		{ "frame", frame }, { "each", each }, { "format", format }, { "buffer", buffer },
+		{ "alloc", alloc }, { "tensor", tensor }, { "fence", fence_ },
+		{ "dispatch", dispatch }, { "sync", sync_ }, { "socket", socket_ },
+		{ "pool", pool }, { "page", page }, { "prepare", prepare },
 	};
 
 	ktap_prefix("%s", "examples");

@@ -70,7 +70,8 @@ static void find_nodes(struct chain *c)
 	snprintf(c->sink_node, sizeof(c->sink_node), "%s", cam[!n]);
 	snprintf(c->out_node, sizeof(c->out_node), "%s", out[n]);
 	/* 0 and 1 in this menu are the test pattern and nothing, then each output. */
-	run("v4l2-ctl -d %s -i 3 -c hdmi_00%d_0_is_connected_to=%d > /dev/null", c->sink_node, !n, 2 + n);
+	run("v4l2-ctl -d %s -i 3 -c hdmi_00%d_0_is_connected_to=%d > /dev/null", c->sink_node,
+	    !n, 2 + n);
 	run("v4l2-ctl -d %s -o 1 > /dev/null", c->out_node);
 }
 

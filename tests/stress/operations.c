@@ -41,7 +41,9 @@ static void fire(void *data)
 		CHECK(!j->asks || j->access->job_done(j->job));
 	switch (l->mode % 16) {
 	case 0:	/* A driver may wait in it, which the thread of the events must not. */
-		if (!event_is_here() && !dlbuf_import(d->dev, round_.buffers[l->mode / 64 % NBUFFERS].fd, &layout, NULL, &t))
+		if (!event_is_here() &&
+		    !dlbuf_import(d->dev, round_.buffers[l->mode / 64 % NBUFFERS].fd, &layout,
+				  NULL, &t))
 			t->deleter(t);
 		break;
 	case 1:
@@ -149,8 +151,8 @@ static void slot_put(struct held *h)
 static const uint32_t one = 1;
 
 /* A call gave n tensors, which have the lease. */
-static int keep(int ret, DLManagedTensorVersioned **t, const uint32_t *n, struct device *d, struct lease *l,
-		bool stray)
+static int keep(int ret, DLManagedTensorVersioned **t, const uint32_t *n, struct device *d,
+		struct lease *l, bool stray)
 {
 	if (!ret && l)
 		add(&l->tensors, *n);
@@ -181,7 +183,8 @@ static void fence_use(int fd, uint32_t r)
 		return;
 	switch (r % 5) {
 	case 0:
-		CHECK((!dlbuf_fence_wait(fd, 0) && !dlbuf_fence_status(fd, &status) && status) || round_.rough);
+		CHECK((!dlbuf_fence_wait(fd, 0) && !dlbuf_fence_status(fd, &status) && status) ||
+		      round_.rough);
 		break;
 	case 1: {
 		struct lease *l = lease_new(r / 5);
@@ -213,13 +216,15 @@ static int op_import(const uint32_t *r)
 
 	if (o.paths >> DLBUF_PATH_BRIDGE)
 		o.flags |= DLBUF_IMPORT_MAY_COPY;
-	ret = dlbuf_import(d->dev, r[4] % 8 ? round_.buffers[b].fd : round_.buffers[b].ro, &layout, &o, &t);
+	ret = dlbuf_import(d->dev, r[4] % 8 ? round_.buffers[b].fd : round_.buffers[b].ro, &layout,
+			   &o, &t);
 	return keep(ret, &t, &one, d, NULL, false);
 }
 
 #define NV12(buffer) PICTURE(64, 64, DLBUF_FOURCC('N', 'V', '1', '2'), DLBUF_CODE_DRM, 2,	\
 	.modifier = DLBUF_MOD_LINEAR, .fence = -1,						\
-	.planes = { { .fd = (buffer), .pitch = 64 }, { .fd = (buffer), .offset = 4096, .pitch = 64 } })
+	.planes = { { .fd = (buffer), .pitch = 64 },						\
+		    { .fd = (buffer), .offset = 4096, .pitch = 64 } })
 
 /* On one device, with a lease of two, or sent. */
 static int op_frame(const uint32_t *r)
@@ -252,7 +257,8 @@ static int op_frame(const uint32_t *r)
 		store(&l->armed, load(&l->armed) && (!ret || kind == 1));
 		keep(ret, t, &n, d, l, false);
 		if (f.lease) {
-			keep(dlbuf_import_frame(other->dev, &f, &may_copy, t, &n), t, &n, other, l, false);
+			keep(dlbuf_import_frame(other->dev, &f, &may_copy, t, &n), t, &n, other,
+			     l, false);
 			dlbuf_lease_drop(f.lease);
 		}
 	}
@@ -301,7 +307,8 @@ static int op_acquire(const uint32_t *r)
 		void *stream = stream_at(h->d, h->stray, r[2]);
 
 		/* The writers of a copy all write to the buffer, and streams have no order. */
-		uint32_t access = (info.path < DLBUF_PATH_BRIDGE ? 1 + r[3] % 3 : DLBUF_READ) & info.access;
+		uint32_t access = info.access &
+			(info.path < DLBUF_PATH_BRIDGE ? 1 + r[3] % 3 : DLBUF_READ);
 
 		ret = TURN(h->d, dlbuf_acquire(h->t, access ? access : info.access, stream, &o));
 		h->stream = stream;
@@ -321,7 +328,8 @@ static int op_release(const uint32_t *r)
 
 	if (h && h->acquired) {
 		/* Streams of a device are ordered by the application, which has no way here. */
-		ret = TURN(h->d, dlbuf_release(h->t, h->stream, wants && !h->together ? &fence : NULL));
+		ret = TURN(h->d, dlbuf_release(h->t, h->stream,
+					       wants && !h->together ? &fence : NULL));
 	}
 	slot_put(h);
 	if (!ret)
@@ -429,8 +437,10 @@ static int op_send(const uint32_t *r)
 
 static int op_recv(const uint32_t *r)
 {
-	DLBUF_OPTS(dlbuf_import_opts, io, .flags = DLBUF_IMPORT_MAY_COPY | (r[2] % 2 ? DLBUF_IMPORT_KEEP : 0));
-	DLBUF_OPTS(dlbuf_socket_opts, o, .deadline_ns = r[1] % 4 ? 1 : now_ns() + r[3] % 2000000, .import = &io);
+	DLBUF_OPTS(dlbuf_import_opts, io,
+		   .flags = DLBUF_IMPORT_MAY_COPY | (r[2] % 2 ? DLBUF_IMPORT_KEEP : 0));
+	DLBUF_OPTS(dlbuf_socket_opts, o, .deadline_ns = r[1] % 4 ? 1 : now_ns() + r[3] % 2000000,
+		   .import = &io);
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 	struct device *d = device_at(r[0]);
 	DLBUF_INFO(dlbuf_frame, f);
@@ -457,8 +467,9 @@ static int op_alloc(const uint32_t *r)
 
 static int op_pool(const uint32_t *r)
 {
-	DLBUF_OPTS(dlbuf_pool_opts, o, .exporter = "udmabuf", .width = 64, .height = 64, .buffers = 2,
-		   .code = DLBUF_FOURCC('N', 'V', '1', '2'), .code_space = DLBUF_CODE_DRM);
+	DLBUF_OPTS(dlbuf_pool_opts, o, .exporter = "udmabuf", .width = 64, .height = 64,
+		   .buffers = 2, .code = DLBUF_FOURCC('N', 'V', '1', '2'),
+		   .code_space = DLBUF_CODE_DRM);
 	struct device *d = device_at(r[0]);
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 	DLBUF_INFO(dlbuf_frame, f);
@@ -491,8 +502,8 @@ static int op_export(const uint32_t *r)
 
 static int op_frame_out(const uint32_t *r)
 {
-	struct dlbuf_frame f = { .size = sizeof(f), .code = DLBUF_FOURCC('R', '8', ' ', ' '), .width = BYTES,
-				 .height = 1, .code_space = DLBUF_CODE_DRM };
+	struct dlbuf_frame f = { .size = sizeof(f), .code = DLBUF_FOURCC('R', '8', ' ', ' '),
+		.width = BYTES, .height = 1, .code_space = DLBUF_CODE_DRM };
 	struct held *h = slot_take(r[0]);
 	int ret = 0;
 
@@ -610,7 +621,8 @@ void job_finish(struct job *j)
 	uint64_t got[2] = { 0 };
 	int ret = j->access->finish_read(j->job, got, sizeof(got));
 
-	CHECK(round_.rough || (!ret && (!j->expected || (got[0] == j->expected && got[1] == j->expected))));
+	CHECK(round_.rough ||
+	      (!ret && (!j->expected || (got[0] == j->expected && got[1] == j->expected))));
 	free(j);
 }
 
@@ -618,7 +630,8 @@ static int op_order(const uint32_t *r)
 {
 	struct device *d = device_at(r[0]);
 	unsigned int b = r[1] % NORDERED;
-	struct dlbuf_frame f = PICTURE(BYTES, 1, DLBUF_FOURCC('R', '8', ' ', ' '), DLBUF_CODE_DRM, 1,
+	struct dlbuf_frame f = PICTURE(BYTES, 1, DLBUF_FOURCC('R', '8', ' ', ' '),
+				       DLBUF_CODE_DRM, 1,
 		.modifier = DLBUF_MOD_LINEAR, .fence = -1, .release = fire,
 		.planes = { { .fd = round_.buffers[b].fd, .pitch = BYTES } });
 	uint64_t *value = &round_.buffers[b].value, two[2] = { 0 };
@@ -660,8 +673,8 @@ static int op_order(const uint32_t *r)
 	pthread_rwlock_unlock(&d->turn);
 	if (!round_.rough && !(CHECK_EQ(err, 0) && CHECK_EQ(j ? *value : two[0], *value) &&
 			       CHECK_EQ(j ? *value : two[1], *value)))
-		ktap_note(NULL, 0, "%s of buffer %u on %s, written by %s", writes ? "write" : "read", b,
-			  d->machine->name, round_.buffers[b].writer);
+		ktap_note(NULL, 0, "%s of buffer %u on %s, written by %s",
+			  writes ? "write" : "read", b, d->machine->name, round_.buffers[b].writer);
 	if (writes)
 		round_.buffers[b].writer = d->machine->name;
 	if (j && err) {
@@ -825,7 +838,8 @@ static const struct op {
 
 static bool chosen(const struct op *op)
 {
-	return !opts.only || op->fn == op_import || op->fn == op_delete || !fnmatch(opts.only, op->name, 0);
+	return !opts.only || op->fn == op_import || op->fn == op_delete ||
+		!fnmatch(opts.only, op->name, 0);
 }
 
 static const struct op *op_at(uint32_t r, bool cancels)
@@ -836,7 +850,8 @@ static const struct op *op_at(uint32_t r, bool cancels)
 		sum += chosen(&ops[i]) && (ops[i].cancels || !cancels) ? ops[i].weight : 0;
 	r %= sum;
 	for (size_t i = 0;; i++) {
-		unsigned int w = chosen(&ops[i]) && (ops[i].cancels || !cancels) ? ops[i].weight : 0;
+		unsigned int w = chosen(&ops[i]) && (ops[i].cancels || !cancels) ?
+			ops[i].weight : 0;
 
 		if (r < w)
 			return &ops[i];
@@ -857,8 +872,8 @@ static void op_run(const struct op *op, const uint32_t *r)
 		if (ret == op->may[i] || round_.rough)
 			ret = 0;
 	if (!CHECK_MSG(!ret, "%s gives %d: %s", op->name, ret, dlbuf_last_error()))
-		ktap_note(NULL, 0, "%s %x %x %x %x %x %x %x %x", op->name, r[0], r[1], r[2], r[3], r[4],
-			  r[5], r[6], r[7]);
+		ktap_note(NULL, 0, "%s %x %x %x %x %x %x %x %x", op->name, r[0], r[1], r[2],
+			  r[3], r[4], r[5], r[6], r[7]);
 	store(&self->op, "between");
 	add(&progress, 1);
 	add(&total_ops, 1);

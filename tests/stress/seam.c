@@ -47,14 +47,16 @@ void seam_delay(const char *call)
 	if (!rarely)
 		return;
 	if (random_of != seed || !random_state) {
-		random_state = (seed + __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED)) * 0x9e3779b97f4a7c15u | 1;
+		random_state = (seed + __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED)) *
+			0x9e3779b97f4a7c15u | 1;
 		random_of = seed;
 	}
 	random_state ^= random_state << 13;
 	random_state ^= random_state >> 7;
 	random_state ^= random_state << 17;
 	if (!(random_state >> 20) || (random_state >> 20) % rarely == 0)
-		seam_sleep((random_state >> 40) % 16 ? (random_state >> 44) % 100000 : (random_state >> 44) % 3000000);
+		seam_sleep((random_state >> 40) % 16 ? (random_state >> 44) % 100000 :
+			   (random_state >> 44) % 3000000);
 	else if ((random_state >> 20) % rarely < 8)
 		sched_yield();
 	errno = err;

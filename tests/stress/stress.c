@@ -52,12 +52,14 @@ static const struct machine machines[] = {
 	{ "hip", "hip:0", "DLBUF_HIP_LIBRARY", "FAKE_HIP", "libhip.so",
 	  { "5.7,amdgpu,memfds,noblocks", "6.4,memfds,noblocks", "7.1,amdgpu,memfds,noblocks",
 	    "7.1,memfds,alias,noblocks", "5,memfds,noregister,noblocks" }, .loss = 719 },
-	{ "levelzero", "levelzero:0", "DLBUF_LEVELZERO_LIBRARY", "FAKE_LEVELZERO", "liblevelzero.so",
+	{ "levelzero", "levelzero:0", "DLBUF_LEVELZERO_LIBRARY", "FAKE_LEVELZERO",
+	  "liblevelzero.so",
 	  { "memfds", "memfds,noimport", "memfds,nohostsync", "memfds,integrated,nohost" },
 	  .loss = 0x70000001, .one_at_a_time = true },
 	{ "opencl", "opencl:0", "DLBUF_OPENCL_LIBRARY", "FAKE_OPENCL", "libopencl.so",
-	  { "khr,memfds", "khr,memfds,noimport,noexport", "intel,memfds", "arm,memfds", "qcom,memfds",
-	    "userptr,memfds", "shadow,memfds", "cpu,memfds", "old,memfds" }, .loss = -2 },
+	  { "khr,memfds", "khr,memfds,noimport,noexport", "intel,memfds", "arm,memfds",
+	    "qcom,memfds", "userptr,memfds", "shadow,memfds", "cpu,memfds", "old,memfds" },
+	  .loss = -2 },
 	{ "vulkan", "vulkan:0", "DLBUF_VULKAN_LIBRARY", "FAKE_VULKAN", "libvulkan.so",
 	  { "bridge-plain", "bridge-event" }, .no_access = true },
 	{ "hexagon", "hexagon:cdsp", "DLBUF_HEXAGON_LIBRARY", "FAKE_HEXAGON", "libhexagon.so",
@@ -66,7 +68,8 @@ static const struct machine machines[] = {
 
 struct options opts = { .ops = 300, .patience = 120 };
 
-struct round round_ = { .lock = PTHREAD_MUTEX_INITIALIZER, .fence_lock = PTHREAD_MUTEX_INITIALIZER };
+struct round round_ = { .lock = PTHREAD_MUTEX_INITIALIZER,
+	.fence_lock = PTHREAD_MUTEX_INITIALIZER };
 
 struct worker workers[NTHREADS];
 __thread struct worker *self;
@@ -193,8 +196,8 @@ static void *watch(void *arg)
 			since = now_ns();
 		}
 	}
-	ktap_note(NULL, 0, "nothing has ended for %u seconds: round %u, seed %llu, %s", opts.patience,
-		  round_.number, (unsigned long long)round_.seed, load(&phase));
+	ktap_note(NULL, 0, "nothing has ended for %u seconds: round %u, seed %llu, %s",
+		  opts.patience, round_.number, (unsigned long long)round_.seed, load(&phase));
 	rewinddir(tasks);
 	signal(SIGUSR2, trace);
 	for (unsigned int i = 0; i < NTHREADS; i++) {
@@ -202,9 +205,10 @@ static void *watch(void *arg)
 
 		if (!load(&w->op))
 			continue;
-		ktap_note(NULL, 0, "thread %d: %s, number %u, for %lld s: %x %x %x %x %x %x %x %x", load(&w->tid),
-			  load(&w->op), load(&w->n), (long long)(now_ns() - load(&w->since)) / 1000000000,
-			  w->args[0], w->args[1], w->args[2], w->args[3], w->args[4], w->args[5], w->args[6],
+		ktap_note(NULL, 0, "thread %d: %s, number %u, for %lld s: %x %x %x %x %x %x %x %x",
+			  load(&w->tid), load(&w->op), load(&w->n),
+			  (long long)(now_ns() - load(&w->since)) / 1000000000, w->args[0],
+			  w->args[1], w->args[2], w->args[3], w->args[4], w->args[5], w->args[6],
 			  w->args[7]);
 	}
 	for (struct dirent *e; (e = readdir(tasks));) {
@@ -224,7 +228,8 @@ static void *watch(void *arg)
 	for (unsigned int i = 0; i < round_.ndevs; i++)
 		for (unsigned int kind = 0; round_.devs[i].control && kind < 16; kind++)
 			if (round_.devs[i].control(false)->live[kind])
-				ktap_note(NULL, 0, "%s: %u objects of kind %u", round_.devs[i].machine->name,
+				ktap_note(NULL, 0, "%s: %u objects of kind %u",
+					  round_.devs[i].machine->name,
 					  round_.devs[i].control(false)->live[kind], kind);
 	for (unsigned int i = 0; i < held_now.nfds; i++)
 		ktap_note(NULL, 0, "fd %d: %s", held_now.fds[i].fd, held_now.fds[i].target);
@@ -268,7 +273,8 @@ static bool nothing_is_left(unsigned int threads)
 	ktap_look(&held_now);
 	if (round_.number == 1)
 		first = held_now;
-	return (!threads || count_threads() <= threads) && held_now.nfds == first.nfds && held_now.map_bytes == first.map_bytes;
+	return (!threads || count_threads() <= threads) && held_now.nfds == first.nfds &&
+		held_now.map_bytes == first.map_bytes;
 }
 
 static bool all_fired(void)
@@ -303,7 +309,8 @@ static void device_open(struct device *d, uint64_t r)
 		CHECK_OK(ret);
 	REQUIRE(!ret);
 	pthread_rwlock_init(&d->turn, NULL);
-	if (!d->dev->backend->drain || d->machine->one_at_a_time || d->machine->no_access || !d->machine->loss)
+	if (!d->dev->backend->drain || d->machine->one_at_a_time || d->machine->no_access ||
+	    !d->machine->loss)
 		return;
 	q = queue_device_of(d->dev);
 	if (q->ops->enter)
@@ -364,10 +371,10 @@ static void round_begin(uint64_t seed)
 	round_.rough = round_.loses || round_.lacks_fds || round_.fails;
 	round_.by_hand = r / 8 % 4 == 0;
 	store(&round_.stop, false);
-	ktap_note(NULL, 0, "round %u: --seed %llu%s%s%s%s%s", round_.number, (unsigned long long)seed,
-		  round_.loses ? ", loses" : "", round_.lacks_fds ? ", lacks fds" : "",
-		  round_.fails ? ", fails" : "", round_.driven ? ", driven" : "",
-		  round_.by_hand ? ", by hand" : "");
+	ktap_note(NULL, 0, "round %u: --seed %llu%s%s%s%s%s", round_.number,
+		  (unsigned long long)seed, round_.loses ? ", loses" : "",
+		  round_.lacks_fds ? ", lacks fds" : "", round_.fails ? ", fails" : "",
+		  round_.driven ? ", driven" : "", round_.by_hand ? ", by hand" : "");
 	for (unsigned int i = 0; i < round_.ndevs; i++)
 		device_configure(&round_.devs[i], mix(r + i));
 	if (round_.by_hand)
@@ -382,7 +389,8 @@ static void round_begin(uint64_t seed)
 		round_.buffers[i].fd = u.fd;
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", u.fd);
 		/* The kernel opens no dma-buf again. */
-		round_.buffers[i].ro = memfds_stand_in ? open(path, O_RDONLY | O_CLOEXEC) : dup(u.fd);
+		round_.buffers[i].ro = memfds_stand_in ? open(path, O_RDONLY | O_CLOEXEC) :
+			dup(u.fd);
 		REQUIRE(round_.buffers[i].ro >= 0);
 		round_.buffers[i].memfd = u.memfd;
 		round_.buffers[i].value = 0;
@@ -418,7 +426,8 @@ static void round_end(void)
 			round_.slots[i] = NULL;
 		}
 	for (unsigned int i = 0; i < NSOCKS; i++) {
-		while (round_.seed % 2 && !dlbuf_recv(round_.devs[0].dev, round_.socks[i][1], &past, t, &n, NULL))
+		while (round_.seed % 2 && !dlbuf_recv(round_.devs[0].dev, round_.socks[i][1], &past,
+						      t, &n, NULL))
 			while (n)
 				t[n - 1]->deleter(t[n - 1]), n--;
 		close(round_.socks[i][0]);
@@ -430,8 +439,8 @@ static void round_end(void)
 
 		phase_is(d->machine->name);
 		ret = dlbuf_device_drain(d->dev, 0);
-		CHECK_MSG(!ret || (round_.rough && ret == -EIO), "%s: %d: %s", d->machine->name, ret,
-			  dlbuf_last_error());
+		CHECK_MSG(!ret || (round_.rough && ret == -EIO), "%s: %d: %s",
+			  d->machine->name, ret, dlbuf_last_error());
 	}
 	SETTLED(all_fired());
 	for (l = round_.leases; l; l = l->next)
@@ -442,8 +451,9 @@ static void round_end(void)
 
 		dlbuf_device_trim(d->dev, 0);
 		CHECK_OK(dlbuf_device_get_stats(d->dev, &stats));
-		CHECK_MSG(!stats.tensors && !stats.live && !stats.idle, "%s: %llu tensors, %llu, %llu imports",
-			  d->machine->name, (unsigned long long)stats.tensors, (unsigned long long)stats.live,
+		CHECK_MSG(!stats.tensors && !stats.live && !stats.idle,
+			  "%s: %llu tensors, %llu, %llu imports", d->machine->name,
+			  (unsigned long long)stats.tensors, (unsigned long long)stats.live,
 			  (unsigned long long)stats.idle);
 		device_close(d);
 	}
@@ -499,8 +509,8 @@ static void round_run(uint64_t seed)
 			continue;
 		/* Doubles look into /proc, for which there may be no fd. */
 		CHECK_MSG(!driver->wrong || round_.lacks_fds ||
-			  (round_.fails && !strcmp(d->machine->backend, "opencl")), "%s: %u wrong calls", d->machine->name,
-			  driver->wrong);
+			  (round_.fails && !strcmp(d->machine->backend, "opencl")),
+			  "%s: %u wrong calls", d->machine->name, driver->wrong);
 		SETTLED(none_lives(driver));
 	}
 	/* The callbacks of drivers may come later, but a reset drops them. */
@@ -601,8 +611,9 @@ static void add_case(const char *list)
 int main(int argc, char **argv)
 {
 	static const char *const lists[] = {
-		"cpu", "cuda", "hip", "levelzero", "opencl", "vulkan", "hexagon", "cuda+vulkan", "hip+vulkan",
-		"cpu+vulkan+opencl", "cuda+hip+levelzero+hexagon", "cpu+cuda+hip+levelzero+opencl+vulkan+hexagon",
+		"cpu", "cuda", "hip", "levelzero", "opencl", "vulkan", "hexagon", "cuda+vulkan",
+		"hip+vulkan", "cpu+vulkan+opencl", "cuda+hip+levelzero+hexagon",
+		"cpu+cuda+hip+levelzero+opencl+vulkan+hexagon",
 	};
 	struct {
 		const char *name;

@@ -114,8 +114,8 @@ struct round {
 	bool rough;		/* something goes wrong in it */
 	bool loses, lacks_fds, fails, by_hand;
 	/*
-	 * The thread that signals calls the driver first, so no free may wait for a stream: none of the
-	 * application, and none of another device of the same context.
+	 * The thread that signals calls the driver first, so no free may wait for a stream: none of
+	 * the application, and none of another device of the same context.
 	 */
 	bool driven;
 	struct device devs[NDEVS];

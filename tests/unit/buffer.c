@@ -30,19 +30,15 @@ static void check_refused(int fd, const char *says)
 	struct dlbuf_device *cpu;
 	uint32_t n = 77;
 
-	CHECK_ERR(dlbuf_buffer_query(fd, &info), -EBADF);
-	CHECK_SAYS(says);
+	CHECK_ERR_SAYS(dlbuf_buffer_query(fd, &info), -EBADF, says);
 	CHECK_EQ(info.ino, 77);
 	CHECK_ERR(dlbuf_buffer_query(fd, NULL), -EBADF);
 #ifdef CONFIG_BACKEND_CPU
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
-	CHECK_ERR(dlbuf_import(cpu, fd, &layout, NULL, &t[0]), -EBADF);
-	CHECK_SAYS(says);
+	CHECK_ERR_SAYS(dlbuf_import(cpu, fd, &layout, NULL, &t[0]), -EBADF, says);
 	/* Not "it was not opened for that". */
-	CHECK_ERR(dlbuf_import(cpu, fd, &layout, &rw, &t[0]), -EBADF);
-	CHECK_SAYS(says);
-	CHECK_ERR(dlbuf_import_frame(cpu, &f, NULL, t, &n), -EBADF);
-	CHECK_SAYS(says);
+	CHECK_ERR_SAYS(dlbuf_import(cpu, fd, &layout, &rw, &t[0]), -EBADF, says);
+	CHECK_ERR_SAYS(dlbuf_import_frame(cpu, &f, NULL, t, &n), -EBADF, says);
 	CHECK_EQ(n, 77);
 	CHECK(!t[0]);
 	dlbuf_device_close(cpu);
@@ -177,8 +173,7 @@ TEST(two_mistakes_give_one_answer)
 	struct dlbuf_device *cpu AUTO_DEV;
 
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
-	CHECK_ERR(dlbuf_import(cpu, -1, &layout, NULL, &t), -EINVAL);
-	CHECK_SAYS("ndim");
+	CHECK_ERR_SAYS(dlbuf_import(cpu, -1, &layout, NULL, &t), -EINVAL, "ndim");
 	CHECK_ERR(dlbuf_import(NULL, -1, &layout, NULL, &t), -EINVAL);
 	CHECK_ERR(dlbuf_import(cpu, -1, &layout, NULL, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_import(cpu, -1, NULL, NULL, &t), -EINVAL);

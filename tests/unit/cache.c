@@ -361,8 +361,7 @@ TEST(a_refusal_leaves_nothing)
 	struct import *imp = NULL;
 
 	fake.refuse = -EOPNOTSUPP;
-	CHECK_ERR(get_end(dev, fd, 1, &imp), -EOPNOTSUPP);
-	CHECK_SAYS("refused");
+	CHECK_ERR_SAYS(get_end(dev, fd, 1, &imp), -EOPNOTSUPP, "refused");
 	CHECK(!imp);
 	CHECK_EQ(stats(dev).live + stats(dev).idle + stats(dev).misses, 0);
 	close(fd);
@@ -380,9 +379,8 @@ TEST(a_number_replaced_in_between)
 	/* Another thread closes the fd and the number is given out again. */
 	CHECK_OK(buffer_identify(fd, &id));
 	CHECK_EQ(dup2(other, fd), fd);
-	CHECK_ERR(import_create(dev, fd, &id, id.access, PATHS_SHARED, 1,
-				&imp), -EBADF);
-	CHECK_SAYS("replaced");
+	CHECK_ERR_SAYS(import_create(dev, fd, &id, id.access, PATHS_SHARED, 1, &imp), -EBADF,
+		       "replaced");
 	close(fd);
 	close(other);
 	CHECK_ERR(import_create(dev, fd, &id, id.access, PATHS_SHARED, 1,
@@ -576,8 +574,7 @@ static struct dlbuf_device *begin_to_go(int fd)
 	CHECK_EQ(__atomic_load_n(&fake.unimports, __ATOMIC_RELAXED), 0);
 	CHECK_EQ(stats(dev).live, 0);
 	CHECK_EQ(__atomic_load_n(&dev->ndying, __ATOMIC_ACQUIRE), 1);
-	CHECK_ERR(dlbuf_device_drain(dev, 1), -ETIME);
-	CHECK_SAYS("not all memory was free");
+	CHECK_ERR_SAYS(dlbuf_device_drain(dev, 1), -ETIME, "not all memory was free");
 	return dev;
 }
 

@@ -40,56 +40,48 @@ static void count_warnings(void *data, enum dlbuf_log_level level,
 }
 
 /* A driver without devices is asked once, because asking costs it fds. */
-TEST(no_device)
+DOUBLE_CASE(no_device, "none")
 {
 	struct dlbuf_device *dev = NULL;
 
-	begin("none");
 	dlbuf_log_set(count_warnings, NULL, DLBUF_LOG_WARN);
 	watch("cuInit");
 	for (int i = 0; i < 3; i++) {
-		CHECK_ERR(dlbuf_device_open("cuda", NULL, &dev), -ENODEV);
-		CHECK_SAYS("cuInit");
+		CHECK_ERR_SAYS(dlbuf_device_open("cuda", NULL, &dev), -ENODEV, "cuInit");
 		CHECK_SAYS("CUDA_ERROR_NO_DEVICE (100)");
 	}
 	CHECK_EQ(seen, 1);
 	CHECK_EQ(warnings, 0);
 	CHECK(!dev);
-	end();
 }
 
 /* A driver that is present and fails is reported, and tried again. */
-TEST(another_drivers_library)
+DOUBLE_CASE(another_drivers_library, "mismatch")
 {
 	struct dlbuf_device *dev = NULL;
 
-	begin("mismatch");
 	dlbuf_log_set(count_warnings, NULL, DLBUF_LOG_WARN);
 	watch("cuInit");
-	CHECK_ERR(dlbuf_device_open("cuda", NULL, &dev), -EIO);
-	CHECK_SAYS("cuInit");
+	CHECK_ERR_SAYS(dlbuf_device_open("cuda", NULL, &dev), -EIO, "cuInit");
 	CHECK_SAYS("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)");
 	CHECK(warnings);
 	fake->init = CUABI_SUCCESS;
 	CHECK_OK(dlbuf_device_open("cuda", NULL, &dev));
 	CHECK_EQ(seen, 2);
 	dlbuf_device_close(dev);
-	end();
 }
 
 /* An attribute that an old driver does not know counts as a missing feature. */
-TEST(attributes_unknown)
+DOUBLE_CASE(attributes_unknown, "")
 {
 	struct cuda_device *dev;
 
-	begin("");
 	break_call("cuDeviceGetAttribute", CUABI_INVALID_VALUE, 0);
 	dev = cuda_device_of(open_ok());
 	CHECK(!dev->queue.registers && !dev->exports);
 	CHECK(strstr(dev->queue.caps.why_not, "no timeline semaphores"));
 	heal();
 	dlbuf_device_close(&dev->queue.base);
-	end();
 }
 
 static int keep(const struct dlbuf_device_info *info, void *data)
@@ -139,12 +131,11 @@ static cuda_context current(void)
 	return ctx;
 }
 
-TEST(the_current_context_is_taken)
+DOUBLE_CASE(the_current_context_is_taken, "two")
 {
 	struct dlbuf_device *a, *b;
 	cuda_context ctx, primary;
 
-	begin("two");
 	CHECK_EQ(cu.Init(0), 0);
 	REQUIRE(!cux.CtxCreate(&ctx, 0, 1));
 	a = open_as("cuda:1");
@@ -160,7 +151,6 @@ TEST(the_current_context_is_taken)
 	dlbuf_device_close(b);
 	CHECK(current() == ctx);
 	CHECK_EQ(cux.CtxDestroy(ctx), 0);
-	end();
 }
 
 /* ---------------------------------------------------------------- kernels */
@@ -188,13 +178,12 @@ static void load_together(const char *name)
 }
 
 /* One that cannot be loaded; and one that two threads load at once. */
-TEST(the_kernel_is_loaded_once)
+DOUBLE_CASE(the_kernel_is_loaded_once, "")
 {
 	struct dlbuf_prepare *plan = NULL;
 	struct dlbuf_device *dev;
 	pthread_t threads[2];
 
-	begin("");
 	dev = open_ok();
 	break_call("cuModuleLoadData", CUABI_JIT_COMPILER_NOT_FOUND, 0);
 	CHECK_ERR(dlbuf_prepare_create(dev, &grey, &small, &plan), -EOPNOTSUPP);
@@ -210,18 +199,16 @@ TEST(the_kernel_is_loaded_once)
 	pthread_barrier_destroy(&both);
 	CHECK_EQ(fake->live[FAKE_MODULE], 1);
 	dlbuf_device_close(dev);
-	end();
 }
 #endif
 
-TEST(wrap)
+DOUBLE_CASE(wrap, "two")
 {
 	struct dlbuf_device *dev = NULL;
 	DLBUF_INFO(dlbuf_device_info, info);
 	cuda_context zero, one;
 	struct fixture f;
 
-	begin("two");
 	CHECK_EQ(cu.Init(0), 0);
 	REQUIRE(!cux.CtxCreate(&zero, 0, 0) && !cux.CtxCreate(&one, 0, 1));
 	REQUIRE_OK(dlbuf_device_wrap_cuda(one, NULL, &dev));
@@ -245,35 +232,28 @@ TEST(wrap)
 	CHECK_EQ(cux.CtxDestroy(zero), 0);
 	CHECK_EQ(cux.CtxDestroy(one), 0);
 	CHECK_EQ(cux.CtxSetCurrent(NULL), 0);
-	end();
 }
 
-TEST(what_cannot_be_wrapped)
+DOUBLE_CASE(what_cannot_be_wrapped, "")
 {
 	DLBUF_OPTS(dlbuf_device_opts, opts, .flags = 0x80000000);
 	struct dlbuf_device *dev = NULL;
 	cuda_context ctx, popped;
 	int none;
 
-	begin("");
 	CHECK_EQ(cu.Init(0), 0);
 	REQUIRE(!cux.CtxCreate(&ctx, 0, 0));
 	REQUIRE(!cu.CtxPopCurrent(&popped));
-	CHECK_ERR(dlbuf_device_wrap_cuda(NULL, NULL, &dev), -EINVAL);
-	CHECK_SAYS("context");
-	CHECK_ERR(dlbuf_device_wrap_cuda(ctx, NULL, NULL), -EINVAL);
-	CHECK_SAYS("out");
+	CHECK_ERR_SAYS(dlbuf_device_wrap_cuda(NULL, NULL, &dev), -EINVAL, "context");
+	CHECK_ERR_SAYS(dlbuf_device_wrap_cuda(ctx, NULL, NULL), -EINVAL, "out");
 	CHECK_ERR(dlbuf_device_wrap_cuda(ctx, &opts, &dev), -EINVAL);
 	CHECK_SAYS("device flags 0x80000000 are unknown");
-	CHECK_ERR(dlbuf_device_wrap_cuda(&none, NULL, &dev), -EINVAL);
-	CHECK_SAYS("is not a CUcontext");
+	CHECK_ERR_SAYS(dlbuf_device_wrap_cuda(&none, NULL, &dev), -EINVAL, "is not a CUcontext");
 	forgive(1);
 	break_call("cuCtxGetDevice", CUABI_UNKNOWN, 0);
-	CHECK_ERR(dlbuf_device_wrap_cuda(ctx, NULL, &dev), -EIO);
-	CHECK_SAYS("cuCtxGetDevice");
+	CHECK_ERR_SAYS(dlbuf_device_wrap_cuda(ctx, NULL, &dev), -EIO, "cuCtxGetDevice");
 	break_call("cuDeviceGetName", CUABI_UNKNOWN, 0);
-	CHECK_ERR(dlbuf_device_wrap_cuda(ctx, NULL, &dev), -EIO);
-	CHECK_SAYS("cuDeviceGetName");
+	CHECK_ERR_SAYS(dlbuf_device_wrap_cuda(ctx, NULL, &dev), -EIO, "cuDeviceGetName");
 	break_call("cuCtxPushCurrent_v2", CUABI_DEINITIALIZED, 1);
 	CHECK_ERR(dlbuf_device_wrap_cuda(ctx, NULL, &dev), -ENODEV);
 	heal();
@@ -286,7 +266,6 @@ TEST(what_cannot_be_wrapped)
 	CHECK(!dev);
 	CHECK(!current());
 	CHECK_EQ(cux.CtxDestroy(ctx), 0);
-	end();
 }
 
 #else

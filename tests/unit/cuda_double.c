@@ -30,7 +30,7 @@ TEST(nothing_before_init)
 	end_cold();
 }
 
-RULES(devices, "two")
+DOUBLE_CASE(devices, "two")
 {
 	struct cuda_uuid uuid;
 	char name[32];
@@ -105,7 +105,7 @@ static void look(const char *symbol)
 	CHECK(fake_fn(false) == fake);
 }
 
-RULES(calls_fail_when_told, "")
+DOUBLE_CASE(calls_fail_when_told, "")
 {
 	cuda_pointer p;
 	void *h;
@@ -200,7 +200,7 @@ static void do_wrong(void)
 	cu.Init(1);
 }
 
-RULES(children, "")
+DOUBLE_CASE(children, "")
 {
 	add(NULL, 'a');
 	OK(cu.StreamSynchronize(NULL));
@@ -210,7 +210,7 @@ RULES(children, "")
 
 /* ---------------------------------------------------------------- memory */
 
-RULES(device_memory, "")
+DOUBLE_CASE(device_memory, "")
 {
 	cuda_pointer p[3], base;
 	char in[64] = { 7 };
@@ -239,7 +239,7 @@ RULES(device_memory, "")
 	OK(cu.MemFree(0));
 }
 
-RULES(host_memory, "")
+DOUBLE_CASE(host_memory, "")
 {
 	cuda_pointer p;
 	void *h;
@@ -257,7 +257,7 @@ RULES(host_memory, "")
 	WRONG(INVALID_VALUE, cu.MemFreeHost(h));
 }
 
-RULES(registration, "")
+DOUBLE_CASE(registration, "")
 {
 	unsigned int flags = CUABI_MEMHOSTREGISTER_DEVICEMAP;
 	char *p, *read_only;
@@ -298,7 +298,7 @@ RULES(registration, "")
 }
 
 /* If the device has another address, the CPU's address is not valid there. */
-RULES(aliases, "alias")
+DOUBLE_CASE(aliases, "alias")
 {
 	char *p = map(PROT_READ | PROT_WRITE, -1), out[8];
 	cuda_pointer q;
@@ -313,7 +313,7 @@ RULES(aliases, "alias")
 	munmap(p, BYTES);
 }
 
-RULES(registration_that_a_device_lacks, "noregister")
+DOUBLE_CASE(registration_that_a_device_lacks, "noregister")
 {
 	char *p = map(PROT_READ | PROT_WRITE, -1);
 
@@ -385,7 +385,7 @@ TEST(any_memory_is_the_devices_on_grace)
 	munmap(read_only, BYTES);
 }
 
-RULES(pointers, "")
+DOUBLE_CASE(pointers, "")
 {
 	cuda_pointer m, q;
 	unsigned int is;
@@ -408,7 +408,7 @@ RULES(pointers, "")
 	OK(cu.MemFree(m));
 }
 
-RULES(memory_of_another_device, "two")
+DOUBLE_CASE(memory_of_another_device, "two")
 {
 	unsigned int portable = CUABI_MEMHOSTREGISTER_PORTABLE | CUABI_MEMHOSTREGISTER_DEVICEMAP;
 	char *p = map(PROT_READ | PROT_WRITE, -1);
@@ -497,7 +497,7 @@ TEST(opaque_memory)
 	close(pipes[1]);
 }
 
-RULES(dma_bufs_in, "memfds")
+DOUBLE_CASE(dma_bufs_in, "memfds")
 {
 	int fd = memfd_of(BYTES), type = CUABI_MEMORY_DMABUF_FD;
 	cuda_external_memory m;
@@ -599,7 +599,7 @@ static bool has_udmabuf(void)
 	return !access("/dev/udmabuf", R_OK | W_OK);
 }
 
-RULES(dma_bufs_out, "memfds")
+DOUBLE_CASE(dma_bufs_out, "memfds")
 {
 	cuda_pointer p, h;
 	int fd = -1;

@@ -13,7 +13,7 @@
 
 /* ---------------------------------------------------------------- streams */
 
-RULES(streams_are_queues, "")
+DOUBLE_CASE(streams_are_queues, "")
 {
 	cuda_stream other;
 
@@ -50,7 +50,7 @@ RULES(streams_are_queues, "")
 }
 
 /* All calls with a stream, or an event, that does not exist. */
-RULES(streams_that_are_not, "")
+DOUBLE_CASE(streams_that_are_not, "")
 {
 	cuda_stream gone;
 	cuda_context ctx;
@@ -78,7 +78,7 @@ RULES(streams_that_are_not, "")
 	WRONG(INVALID_HANDLE, cu.StreamGetCtx((cuda_stream)&ctx, &ctx));
 }
 
-RULES(waits_for_values_have_rules, "")
+DOUBLE_CASE(waits_for_values_have_rules, "")
 {
 	cuda_pointer m;
 
@@ -93,10 +93,11 @@ RULES(waits_for_values_have_rules, "")
 	FAILS(NOT_SUPPORTED, cu.StreamWaitValue32(NULL, word, 0, 0));
 }
 
-#define PTX(version) ".version " version "\n.target sm_50\n.address_size 64\n.visible .entry prepare(\n"
+#define PTX(version) \
+	".version " version "\n.target sm_50\n.address_size 64\n.visible .entry prepare(\n"
 
 /* A row of four bytes, which become bytes or floats behind them. */
-RULES(kernels_have_rules, "")
+DOUBLE_CASE(kernels_have_rules, "")
 {
 	enum { ONE = 0x3f800000 };
 	struct program head = {
@@ -172,7 +173,7 @@ RULES(kernels_have_rules, "")
 }
 
 /* The legacy stream waits for blocking streams, and they for it. */
-RULES(legacy_stream, "")
+DOUBLE_CASE(legacy_stream, "")
 {
 	cuda_stream blocking;
 
@@ -209,7 +210,7 @@ static void *thread_stream(void *data)
 	return NULL;
 }
 
-RULES(each_thread_has_a_stream, "")
+DOUBLE_CASE(each_thread_has_a_stream, "")
 {
 	wait_for(PER_THREAD, 1);
 	in_thread(thread_stream, NULL);
@@ -221,7 +222,7 @@ RULES(each_thread_has_a_stream, "")
 	CHECK_EQ(fake->pending, 0);
 }
 
-RULES(pageable_copies_wait, "")
+DOUBLE_CASE(pageable_copies_wait, "")
 {
 	char in[16] = "pageable", out[16];
 
@@ -241,7 +242,7 @@ RULES(pageable_copies_wait, "")
 	OK(cu.CtxSynchronize());
 }
 
-RULES(freed_under_the_device, "")
+DOUBLE_CASE(freed_under_the_device, "")
 {
 	cuda_pointer q;
 	char *p;
@@ -276,7 +277,7 @@ static void *open_while_freeing(void *data)
 }
 
 /* With any work of a stream: it need not use the freed memory. */
-RULES(frees_wait_for_every_stream, "")
+DOUBLE_CASE(frees_wait_for_every_stream, "")
 {
 	pthread_t thread;
 	cuda_pointer q;
@@ -302,7 +303,7 @@ RULES(frees_wait_for_every_stream, "")
 }
 
 /* Memory may go without a word to CUDA, which is found when it is used. */
-RULES(unmapped_under_the_device, "")
+DOUBLE_CASE(unmapped_under_the_device, "")
 {
 	int fd = memfd_of(BYTES);
 	cuda_pointer q;
@@ -325,7 +326,7 @@ RULES(unmapped_under_the_device, "")
 	close(fd);
 }
 
-RULES(events, "")
+DOUBLE_CASE(events, "")
 {
 	cuda_event early, foreign;
 	cuda_context other;
@@ -379,7 +380,7 @@ static void call_cuda(void *data)
 	in_function = cu.EventQuery(data);
 }
 
-RULES(host_functions_call_nothing, "")
+DOUBLE_CASE(host_functions_call_nothing, "")
 {
 	OK(cu.LaunchHostFunc(NULL, call_cuda, e));
 	OK(cu.StreamSynchronize(NULL));
@@ -387,7 +388,7 @@ RULES(host_functions_call_nothing, "")
 	CHECK_EQ(in_function, CUABI_NOT_PERMITTED);
 }
 
-RULES(streams_have_contexts, "")
+DOUBLE_CASE(streams_have_contexts, "")
 {
 	cuda_context ctx, other;
 
@@ -425,7 +426,7 @@ static cuda_result end_capture(void)
 	return result;
 }
 
-RULES(captures_record, "")
+DOUBLE_CASE(captures_record, "")
 {
 	void *graph;
 
@@ -484,7 +485,7 @@ static cuda_result unsafe(int which, void *p)
 	}
 }
 
-RULES(captures_forbid, "")
+DOUBLE_CASE(captures_forbid, "")
 {
 	void *p = map(PROT_READ | PROT_WRITE, -1);
 	int mode = RELAXED;
@@ -535,7 +536,7 @@ static void *allocate_elsewhere(void *data)
  * The thread that has begun a capture ends it, unless it is relaxed. The calls that a capture
  * forbids, and to which threads.
  */
-RULES(captures_and_threads, "")
+DOUBLE_CASE(captures_and_threads, "")
 {
 	static const struct {
 		int capture, thread;
@@ -570,7 +571,7 @@ RULES(captures_and_threads, "")
 	OK(cu.StreamDestroy(first));
 }
 
-RULES(legacy_stream_and_captures, "")
+DOUBLE_CASE(legacy_stream_and_captures, "")
 {
 	int status;
 

@@ -98,13 +98,11 @@ TEST(export_where_there_is_none)
 	exports_begin("cuda");
 	REFUSES(dev, p, 1, kDLCUDA, 0, -EOPNOTSUPP,
 		"CUDA 13.0 exports no device memory (attribute 124)");
-	CHECK_ERR(alloc_import(dev, 4096, &imp), -EOPNOTSUPP);
-	CHECK_SAYS("attribute 124");
+	CHECK_ERR_SAYS(alloc_import(dev, 4096, &imp), -EOPNOTSUPP, "attribute 124");
 	exports_end();
 	begin_with("libcuda-old.so", "");
 	exports_begin("cuda");
-	CHECK_ERR(alloc_import(dev, 4096, &imp), -EOPNOTSUPP);
-	CHECK_SAYS("cuMemGetHandleForAddressRange");
+	CHECK_ERR_SAYS(alloc_import(dev, 4096, &imp), -EOPNOTSUPP, "cuMemGetHandleForAddressRange");
 	exports_end();
 }
 

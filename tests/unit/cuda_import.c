@@ -39,10 +39,8 @@ TEST(direct_is_compared_once)
 				import_finish(&f, 0);
 				continue;
 			}
-			CHECK_ERR(import_as(&f, dev,
-					    PATH_BIT(DLBUF_PATH_DIRECT),
-					    DLBUF_RW), -EOPNOTSUPP);
-			CHECK_SAYS("reads other bytes than the CPU does");
+			CHECK_ERR_SAYS(import_as(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT), DLBUF_RW),
+				       -EOPNOTSUPP, "reads other bytes than the CPU does");
 			import_finish(&f, -1);
 		}
 		CHECK_EQ(seen, wrong ? 7 : 2);
@@ -103,7 +101,8 @@ TEST(crops_that_are_far_apart)
 		dlbuf_device_close(dev);
 		end();
 		/* The next one begins with zeros. */
-		REQUIRE(!ftruncate(fd, 0) && !ftruncate(fd, 8 * (off_t)rows[3].step + IMPORT_BYTES));
+		REQUIRE(!ftruncate(fd, 0) &&
+			!ftruncate(fd, 8 * (off_t)rows[3].step + IMPORT_BYTES));
 	}
 	close(fd);
 	close(from);
@@ -170,9 +169,8 @@ TEST(host_is_refused)
 		dev = open_ok();
 		if (cases[i].call)
 			break_call(cases[i].call, cases[i].result, 0);
-		CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_HOST),
-				    DLBUF_RW), cases[i].ret);
-		CHECK_SAYS(cases[i].says);
+		CHECK_ERR_SAYS(import_as(&f, dev, PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW),
+			       cases[i].ret, cases[i].says);
 		/* Only where the driver was asked that matters. */
 		CHECK_EQ(strstr(dlbuf_last_error(), "memfd") != NULL,
 			 cases[i].call != NULL);
@@ -201,11 +199,10 @@ static int pages_present(const void *map, size_t bytes)
 }
 
 /* A GPU that walks the CPU's page tables needs no registration. */
-TEST(host_is_coherent)
+DOUBLE_CASE(host_is_coherent, "grace")
 {
 	struct fixture f;
 
-	begin("grace");
 	break_call("cuMemHostRegister_v2", CUABI_INVALID_VALUE, 0);
 	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
 	heal();
@@ -216,17 +213,15 @@ TEST(host_is_coherent)
 		CHECK_EQ(pages_present(queue_memory_of(f.imp)->map, IMPORT_BYTES),
 			 IMPORT_BYTES / sysconf(_SC_PAGESIZE));
 	give_up(&f);
-	end();
 }
 
 /* A file of which there is no mapping at all. */
-TEST(what_cannot_be_mapped)
+DOUBLE_CASE(what_cannot_be_mapped, "")
 {
 	int fd = pending_fence();
 	struct dlbuf_device *dev;
 	struct fixture f;
 
-	begin("");
 	dev = open_ok();
 	fixture_make(&f, dev, PATH_BIT(DLBUF_PATH_HOST) |
 		     PATH_BIT(DLBUF_PATH_COPY), DLBUF_RW);
@@ -237,7 +232,6 @@ TEST(what_cannot_be_mapped)
 	import_finish(&f, -1);
 	dlbuf_device_close(dev);
 	close(fd);
-	end();
 }
 
 /*
@@ -275,12 +269,11 @@ TEST(no_memory_to_map)
 
 /* ---------------------------------------------------------------- paths */
 
-TEST(none_serves)
+DOUBLE_CASE(none_serves, "noregister")
 {
 	struct dlbuf_device *dev;
 	struct fixture f;
 
-	begin("noregister");
 	dev = open_ok();
 	CHECK_ERR(import_as(&f, dev, PATHS_SHARED, DLBUF_RW), -EOPNOTSUPP);
 	CHECK_SAYS("cuda:0 has no path to this dma-buf: direct: ");
@@ -288,8 +281,7 @@ TEST(none_serves)
 	CHECK_SAYS("MAY_COPY would allow a copy");
 	import_finish(&f, -1);
 	break_call("cuMemHostAlloc", CUABI_UNKNOWN, 0);
-	CHECK_ERR(import_as(&f, dev, ALL, DLBUF_RW), -EOPNOTSUPP);
-	CHECK_SAYS("; bridge: ");
+	CHECK_ERR_SAYS(import_as(&f, dev, ALL, DLBUF_RW), -EOPNOTSUPP, "; bridge: ");
 	CHECK_SAYS("; copy: cuMemHostAlloc: CUDA_ERROR_UNKNOWN (999)");
 	CHECK(!strstr(dlbuf_last_error(), "MAY_COPY"));
 	import_finish(&f, -1);
@@ -300,7 +292,6 @@ TEST(none_serves)
 	import_finish(&f, -1);
 	heal();
 	dlbuf_device_close(dev);
-	end();
 }
 
 struct probed {
@@ -363,8 +354,7 @@ static void check_send(DLManagedTensorVersioned *tensor)
 	int sock[2];
 
 	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock));
-	CHECK_ERR(dlbuf_send(sock[0], &tensor, 1, &dontwait), -EAGAIN);
-	CHECK_SAYS("work on the dma-buf");
+	CHECK_ERR_SAYS(dlbuf_send(sock[0], &tensor, 1, &dontwait), -EAGAIN, "work on the dma-buf");
 	CHECK_ERR(dlbuf_send(sock[0], &tensor, 1, &past), -ETIME);
 	close(sock[0]);
 	close(sock[1]);

@@ -13,14 +13,13 @@
 
 /* ---------------------------------------------------------------- streams */
 
-TEST(which_streams)
+DOUBLE_CASE(which_streams, "")
 {
 	struct dlbuf_device *dev;
 	cuda_context other;
 	cuda_stream stream;
 	struct app app;
 
-	begin("");
 	dev = open_ok();
 	app_begin(&app, dev);
 	CHECK_OK(cuda_backend.stream(dev, ON(NULL), false));
@@ -51,11 +50,10 @@ TEST(which_streams)
 		 STREAM_UNORDERED);
 	heal();
 	dlbuf_device_close(dev);
-	end();
 }
 
 /* A query does not end the capture of a graph. */
-TEST(captures)
+DOUBLE_CASE(captures, "")
 {
 	struct dlbuf_device *dev;
 	cuda_stream blocking;
@@ -64,7 +62,6 @@ TEST(captures)
 	void *graph;
 	int fence;
 
-	begin("");
 	dev = open_ok();
 	app_begin(&app, dev);
 	REQUIRE(!cu.StreamCreate(&blocking, 0));
@@ -98,7 +95,6 @@ TEST(captures)
 	import_finish(&f, 0);
 	app_end(&app);
 	dlbuf_device_close(dev);
-	end();
 }
 
 static unsigned int queries;
@@ -156,8 +152,7 @@ TEST(green_contexts)
 	/* With the context go its streams, which is no loss. */
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
 	CHECK_EQ(cux.GreenCtxDestroy(green), 0);
-	CHECK_ERR(cuda_backend.stream(f.dev, ON(app.stream), true), -EINVAL);
-	CHECK_SAYS("green context");
+	CHECK_ERR_SAYS(cuda_backend.stream(f.dev, ON(app.stream), true), -EINVAL, "green context");
 	until_over(release(&f, DLBUF_READ, app.stream));
 	CHECK_OK(cuda_backend.stream(f.dev, ON(NULL), true));
 	app_finish(&app, &f);
@@ -253,18 +248,15 @@ static void check_end(enum end end_of, enum dlbuf_path path)
 		CHECK_EQ(cux.StreamBeginCapture(capturing, 0), 0);
 	if (end_of == DESTROYED) {
 		CHECK_EQ(cu.StreamDestroy(s), 0);
-		CHECK_ERR(cuda_backend.stream(dev, ON(s), true), -EINVAL);
-		CHECK_SAYS("was destroyed");
+		CHECK_ERR_SAYS(cuda_backend.stream(dev, ON(s), true), -EINVAL, "was destroyed");
 		CHECK_OK(cuda_backend.stream(dev, ON(app.stream), true));
 	}
 	if (end_of == ON_ANOTHER_THREAD) {
 		REQUIRE(!pthread_create(&thread, NULL, end_access, &e));
 		pthread_join(thread, NULL);
 	} else if (path == DLBUF_PATH_COPY) {
-		CHECK_ERR(cuda_backend.release(f.imp, DLBUF_RW, ON(e.handle), &e.fence,
-					       NULL),
-			  -EIO);
-		CHECK_SAYS("a copy is not written back");
+		CHECK_ERR_SAYS(cuda_backend.release(f.imp, DLBUF_RW, ON(e.handle), &e.fence, NULL),
+			       -EIO, "a copy is not written back");
 	} else {
 		e.fence = release(&f, DLBUF_RW, e.handle);
 	}
@@ -290,14 +282,13 @@ static void check_end(enum end end_of, enum dlbuf_path path)
 }
 
 /* The resources of a path are freed when no stream waits any more. */
-TEST(a_path_fails_beside_a_wait)
+DOUBLE_CASE(a_path_fails_beside_a_wait, "thor,memfds")
 {
 	struct dlbuf_device *dev;
 	struct fixture f, g;
 	struct app app;
 	int fence;
 
-	begin("thor,memfds");
 	dev = open_ok();
 	app_begin(&app, dev);
 	import_ok(&f, dev, DLBUF_PATH_DIRECT);
@@ -317,7 +308,6 @@ TEST(a_path_fails_beside_a_wait)
 	import_finish(&f, 0);
 	app_end(&app);
 	dlbuf_device_close(dev);
-	end();
 }
 
 static bool may_free;
@@ -336,14 +326,13 @@ static void look_for_frees(const char *name)
  * After a failed call work may be on a stream, unknown to the library. No wait for
  * all streams is possible while one is captured: then nothing is freed, and no call waits.
  */
-TEST(a_free_beside_a_capture)
+DOUBLE_CASE(a_free_beside_a_capture, "")
 {
 	struct fixture f;
 	struct app app;
 	void *graph;
 	cuda_stream s;
 
-	begin("");
 	import_ok(&f, open_ok(), DLBUF_PATH_COPY);
 	app_begin(&app, f.dev);
 	gated_app = &app;
@@ -373,7 +362,6 @@ TEST(a_free_beside_a_capture)
 	watch(NULL);
 	app_end(&app);
 	dlbuf_device_close(f.dev);
-	end();
 }
 
 TEST(ends_on_another_threads_stream)
@@ -420,14 +408,13 @@ TEST(ends_in_a_context_that_keeps_an_error)
 }
 
 /* It ends when the device is idle, and objects are reused in time. */
-TEST(late_work_is_used_again)
+DOUBLE_CASE(late_work_is_used_again, "")
 {
 	struct fixture f;
 	struct app app;
 	cuda_stream s;
 	int fence;
 
-	begin("");
 	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
 	app_begin(&app, f.dev);
 	REQUIRE(!cu.StreamCreate(&s, CUABI_STREAM_NON_BLOCKING));
@@ -452,7 +439,6 @@ TEST(late_work_is_used_again)
 	close(fence);
 	drain(&app);
 	app_end(&app);
-	end();
 }
 
 /*

@@ -99,6 +99,9 @@ static void end_open(void)
 	end();
 }
 
+#define TILED_CASE(name) TEST_BETWEEN(name, begin_tiled(), end())
+#define OPEN_CASE(name) TEST_BETWEEN(name, begin_open(), end_open())
+
 /* Planes of 256 bytes a row at 4096, 12288 ..., rows of 128 from 0 on. */
 static void frame(uint32_t code, uint64_t modifier, uint32_t width, uint32_t height,
 		  uint32_t nplanes)
@@ -159,7 +162,7 @@ static void check_rows(const uint8_t *tiles, const uint8_t *rows, uint32_t i)
 }
 
 /* Also with a driver that ignores offsets. */
-TEST(known_bytes)
+OPEN_CASE(known_bytes)
 {
 	static const struct {
 		uint32_t code, width, height, nplanes;
@@ -172,7 +175,6 @@ TEST(known_bytes)
 	};
 	uint8_t *tiles, *rows;
 
-	begin_open();
 	tiles = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, tiled.fds[0], 0);
 	rows = mmap(NULL, ROWS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, tiled.rows.base.fd, 0);
 	REQUIRE(tiles != MAP_FAILED && rows != MAP_FAILED);
@@ -197,12 +199,10 @@ TEST(known_bytes)
 	CHECK(fake->address_memory);
 	munmap(tiles, BYTES);
 	munmap(rows, ROWS_BYTES);
-	end_open();
 }
 
-TEST(dedicated_images)
+OPEN_CASE(dedicated_images)
 {
-	begin_open();
 	frame(XR24, X_TILED, 16, 16, 1);
 	fake->physical[0].image_dedicated_only = true;
 	CHECK_OK(detile());
@@ -211,10 +211,9 @@ TEST(dedicated_images)
 	fake->physical[0].image_prefers_dedicated = true;
 	CHECK_OK(detile());
 	CHECK(fake->dedicated);
-	end_open();
 }
 
-TEST(rows_as_the_device_wants_them)
+TILED_CASE(rows_as_the_device_wants_them)
 {
 	static const struct {
 		uint64_t wanted, got;
@@ -223,7 +222,6 @@ TEST(rows_as_the_device_wants_them)
 		{ 65536, 4096 },
 	};
 
-	begin_tiled();
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct dlbuf_device *dev = NULL;
 
@@ -232,7 +230,6 @@ TEST(rows_as_the_device_wants_them)
 		CHECK_EQ(dev->copy_align, cases[i].got);
 		dlbuf_device_close(dev);
 	}
-	end();
 }
 
 /* ---------------------------------------------------------------- refusals */
@@ -241,19 +238,17 @@ static void refused(int err, const char *says)
 {
 	unsigned int submits = fake->submits;
 
-	CHECK_ERR(detile(), err);
-	CHECK_SAYS(says);
+	CHECK_ERR_SAYS(detile(), err, says);
 	CHECK_EQ(fake->submits, submits);
 	CHECK_EQ(fake->live[FAKE_IMAGE], 0);
 	CHECK_EQ(fake->live[FAKE_MEMORY], 1);
 	CHECK_EQ(fake->live[FAKE_COMMANDS], 0);
 }
 
-TEST(what_the_list_lacks)
+OPEN_CASE(what_the_list_lacks)
 {
 	struct fake_physical *p;
 
-	begin_open();
 	p = &fake->physical[0];
 	frame(XR24, 0x0200000000000009ull, 16, 16, 1);
 	refused(-EOPNOTSUPP, "Able reads plane 0 of XRGB8888 with LINEAR, "
@@ -266,14 +261,12 @@ TEST(what_the_list_lacks)
 	refused(-EOPNOTSUPP, "0x0300000000000005 and 3 more, not with");
 	p->nmodifiers = 0;
 	refused(-EOPNOTSUPP, "with no modifier, not with");
-	end_open();
 }
 
-TEST(what_the_driver_cannot)
+OPEN_CASE(what_the_driver_cannot)
 {
 	struct fake_physical *p;
 
-	begin_open();
 	p = &fake->physical[0];
 	/* AYUV has no VkFormat; XRGB8888_A8 has none of its planes. */
 	frame(CC('A', 'Y', 'U', 'V'), X_TILED, 16, 16, 1);
@@ -310,15 +303,13 @@ TEST(what_the_driver_cannot)
 	p->image_types = 0x04;
 	CHECK_OK(detile());
 	CHECK_EQ(fake->memory_type, 2);
-	end_open();
 }
 
 /* Drivers that deviate from the request: the rules of cts@nvk and others. */
-TEST(layouts_that_a_driver_does_not_follow)
+OPEN_CASE(layouts_that_a_driver_does_not_follow)
 {
 	struct fake_physical *p;
 
-	begin_open();
 	p = &fake->physical[0];
 	/* NVK ends the process for another pitch than its own, so its own is queried first. */
 	p->own_pitch = true;
@@ -344,14 +335,12 @@ TEST(layouts_that_a_driver_does_not_follow)
 	CHECK_OK(detile());
 	p->no_memory = true;
 	refused(-EOPNOTSUPP, "VK_ERROR_OUT_OF_DEVICE_MEMORY");
-	end_open();
 }
 
-TEST(offsets_that_a_driver_does_not_follow)
+OPEN_CASE(offsets_that_a_driver_does_not_follow)
 {
 	struct fake_physical *p;
 
-	begin_open();
 	p = &fake->physical[0];
 	/* One plane is bound at its own offset. */
 	p->no_offset = true;
@@ -380,7 +369,6 @@ TEST(offsets_that_a_driver_does_not_follow)
 	CHECK_EQ(fake->images[0].bound, 0);
 	frame(NV12, X_TILED, 64, 16, 2);
 	CHECK_OK(detile());
-	end_open();
 }
 
 static unsigned int turns;
@@ -488,13 +476,12 @@ static int note_format(const struct dlbuf_device_format *got, void *data)
 	return ++w->calls == w->stop_at ? 77 : 0;
 }
 
-TEST(walk_of_formats)
+TILED_CASE(walk_of_formats)
 {
 	struct walked w = { .fourcc = XR24 }, first = { .stop_at = 1 };
 	struct walked later = { 0 };
 	struct dlbuf_device *dev;
 
-	begin_tiled();
 	dev = open_ok();
 	CHECK_OK(dlbuf_device_formats(dev, note_format, &w));
 	CHECK_EQ(w.n, 3);
@@ -517,7 +504,6 @@ TEST(walk_of_formats)
 	CHECK_ERR(dlbuf_device_formats(dev, note_format, &w), -EIO);
 	fake->failing = NULL;
 	dlbuf_device_close(dev);
-	end();
 }
 
 /* The list of a fourcc is LINEAR and then these, up to the first 0. */
@@ -582,7 +568,7 @@ TEST(lists_of_modifiers)
 	end();
 }
 
-TEST(every_refusal_of_a_copy)
+OPEN_CASE(every_refusal_of_a_copy)
 {
 	static const struct {
 		const char *call;
@@ -612,7 +598,6 @@ TEST(every_refusal_of_a_copy)
 		{ VK_ERROR_DEVICE_LOST, -EIO, "VK_ERROR_DEVICE_LOST" },
 	};
 
-	begin_open();
 	fake->physical[0].no_planar = true;
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
 		for (size_t j = 0; j < ARRAY_SIZE(results); j++) {
@@ -622,8 +607,9 @@ TEST(every_refusal_of_a_copy)
 			fake->spared = calls[i].spared;
 			fake->failing = calls[i].call;
 			/* An image has no memory: there it is about the layout. */
-			refused(results[j].ret == -ENOMEM && !strcmp(calls[i].call, "vkCreateImage") ?
-				-EOPNOTSUPP : results[j].ret, calls[i].call);
+			refused(results[j].ret == -ENOMEM &&
+				!strcmp(calls[i].call, "vkCreateImage") ? -EOPNOTSUPP :
+				results[j].ret, calls[i].call);
 			CHECK_SAYS(results[j].name);
 			fake->failing = NULL;
 		}
@@ -637,7 +623,6 @@ TEST(every_refusal_of_a_copy)
 	CHECK_EQ(fake->live[FAKE_IMAGE], 0);
 	fake->failing = NULL;
 	CHECK_OK(detile());
-	end_open();
 }
 
 /* ---------------------------------------------------------------- order */
@@ -677,11 +662,10 @@ TEST(the_device_waits)
 }
 
 /* Rows that go, with a copy into them under way. */
-TEST(unimport_waits_for_the_copy)
+TILED_CASE(unimport_waits_for_the_copy)
 {
 	int in, out = -1;
 
-	begin_tiled();
 	able(true, true);
 	tiled_open();
 	fake->busy = true;
@@ -694,17 +678,15 @@ TEST(unimport_waits_for_the_copy)
 	CHECK_EQ(fake->pending, 1);
 	tiled_finish();
 	CHECK_EQ(fake->pending, 0);
-	end();
 }
 
-TEST(every_failure_with_fences)
+TILED_CASE(every_failure_with_fences)
 {
 	static const char *const calls[] = {
 		"vkCreateSemaphore", "vkImportSemaphoreFdKHR", "vkQueueSubmit",
 		"vkGetSemaphoreFdKHR",
 	};
 
-	begin_tiled();
 	able(true, true);
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
 		int in = eventfd(1, EFD_CLOEXEC), out = 7;
@@ -712,15 +694,13 @@ TEST(every_failure_with_fences)
 		tiled_open();
 		frame(NV12, X_TILED, 16, 16, 2);
 		fail_call(calls[i], VK_ERROR_DEVICE_LOST);
-		CHECK_ERR(vulkan_backend.detile(&tiled.d, in, &out), -EIO);
-		CHECK_SAYS(calls[i]);
+		CHECK_ERR_SAYS(vulkan_backend.detile(&tiled.d, in, &out), -EIO, calls[i]);
 		CHECK_EQ(fake->live[FAKE_IMAGE], 0);
 		CHECK_EQ(fake->pending, 0);
 		fake->failing = NULL;
 		tiled_finish();
 		close(in);
 	}
-	end();
 }
 
 /* ---------------------------------------------------------------- faults */
@@ -744,13 +724,11 @@ static int walk(void)
 	return ret;
 }
 
-TEST(every_call_fails_once)
+TILED_CASE(every_call_fails_once)
 {
-	begin_tiled();
 	able(true, true);
 	fake->physical[0].no_planar = true;
 	check_walks(walk);
-	end();
 }
 #endif
 #else

@@ -28,8 +28,7 @@ TEST(names_of_no_backend)
 	char longer[5000];
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		CHECK_ERR(opened(names[i]), -EINVAL);
-		CHECK_SAYS("no backend is named");
+		CHECK_ERR_SAYS(opened(names[i]), -EINVAL, "no backend is named");
 	}
 	/* The sentence lists the existing devices. */
 #ifdef CONFIG_BACKEND_CPU
@@ -62,15 +61,13 @@ TEST(cpu)
 	struct dlbuf_device *dev;
 
 #ifndef CONFIG_BACKEND_CPU
-	CHECK_ERR(opened("cpu"), -ENOSYS);
-	CHECK_SAYS("cpu is not built");
+	CHECK_ERR_SAYS(opened("cpu"), -ENOSYS, "cpu is not built");
 	CHECK_ERR(opened("cpu:0"), -ENOSYS);
 	return;
 #endif
 	CHECK_OK(opened("cpu"));
 	CHECK_OK(opened("cpu:0"));
-	CHECK_ERR(opened("cpu:1"), -ENODEV);
-	CHECK_SAYS("cpu:1");
+	CHECK_ERR_SAYS(opened("cpu:1"), -ENODEV, "cpu:1");
 	CHECK_ERR(opened("cpu:intel"), -ENODEV);
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &dev));
 	CHECK_OK(dlbuf_device_get_info(dev, &info));
@@ -158,16 +155,14 @@ TEST(libraries)
 		else
 			snprintf(says, sizeof(says), "%s is not built", d->name);
 		for (size_t n = 0; n < ARRAY_SIZE(numbers); n++) {
-			CHECK_ERR(opened_from(d, file, numbers[n]),
-				  built ? -ENODEV : -ENOSYS);
-			CHECK_SAYS(says);
+			CHECK_ERR_SAYS(opened_from(d, file, numbers[n]), built ? -ENODEV : -ENOSYS,
+				       says);
 			CHECK_EQ(warnings, 0);
 		}
 		CHECK_ERR(opened_from(d, file, ":"), built ? -EINVAL : -ENOSYS);
 		if (!built)
 			continue;
-		CHECK_ERR(opened_from(d, "libc.so.6", ""), -EIO);
-		CHECK_SAYS(d->broken);
+		CHECK_ERR_SAYS(opened_from(d, "libc.so.6", ""), -EIO, d->broken);
 		CHECK_EQ(warnings, 1);
 		CHECK_MSG(strstr(warning, "libc.so.6"), "%s", warning);
 	}
@@ -179,8 +174,7 @@ TEST(vulkan_without_a_driver)
 	setenv("VK_DRIVER_FILES", "/nonexistent.json", 1);
 	setenv("VK_ICD_FILENAMES", "/nonexistent.json", 1);
 	/* The name that the loader has; without it the library is absent. */
-	CHECK_ERR(opened_from(&drivers[0], "libvulkan.so.1", ""), -ENODEV);
-	CHECK_SAYS("vulkan");
+	CHECK_ERR_SAYS(opened_from(&drivers[0], "libvulkan.so.1", ""), -ENODEV, "vulkan");
 	CHECK_EQ(warnings, 0);
 }
 #endif

@@ -95,8 +95,7 @@ TEST(dispatch_beside_the_thread)
 
 	THREADS();
 	CHECK_OK(event_add(fd, add_one, &told));
-	CHECK_ERR(dlbuf_dispatch_fd(&poll_fd), -EBUSY);
-	CHECK_SAYS("before the first device");
+	CHECK_ERR_SAYS(dlbuf_dispatch_fd(&poll_fd), -EBUSY, "before the first device");
 	CHECK_ERR(dlbuf_dispatch(), -EINVAL);
 	CHECK_EQ(poll_fd, 77);
 	signal_fd(fd);
@@ -178,8 +177,7 @@ TEST(one_thread_dispatches)
 #ifdef CONFIG_BACKEND_CPU
 static void drain(void *dev)
 {
-	CHECK_ERR(dlbuf_device_drain(dev, 0), -EBUSY);
-	CHECK_SAYS("in a callback");
+	CHECK_ERR_SAYS(dlbuf_device_drain(dev, 0), -EBUSY, "in a callback");
 	CHECK(event_awaits(dev));
 	add_one(&inside);
 }
@@ -327,8 +325,7 @@ TEST(dispatch_without_the_librarys_fds)
 		CHECK_OK(dlbuf_dispatch_fd(&poll_fd));
 		for (int i = 3; i < poll_fd; i++)
 			close(i);
-		CHECK_ERR(dlbuf_dispatch(), -EIO);
-		CHECK_SAYS("the application has closed");
+		CHECK_ERR_SAYS(dlbuf_dispatch(), -EIO, "the application has closed");
 		_exit(0);
 	}
 	CHECK_EQ(status_of(pid), 0);

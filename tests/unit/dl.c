@@ -80,8 +80,7 @@ TEST(the_first_that_is_there_is_broken)
 	close(fd);
 	n = snprintf(names, sizeof(names), "libdlbuf-no-such.so.9%c%s", 0, path) + 1;
 	memcpy(names + n, "libdlbuf-no-such.so", 20);
-	CHECK_ERR(open_it(names, SYMBOLS, &t, &lib), -ENODEV);
-	CHECK_SAYS(path);
+	CHECK_ERR_SAYS(open_it(names, SYMBOLS, &t, &lib), -ENODEV, path);
 	unlink(path);
 	CHECK(!lib);
 }
@@ -91,8 +90,7 @@ TEST(a_required_symbol_is_missing)
 	struct table t = { 0 };
 	void *lib = NULL;
 
-	CHECK_ERR(open_it(LIBC, REQUIRED, &t, &lib), -EIO);
-	CHECK_SAYS("libc.so.6");
+	CHECK_ERR_SAYS(open_it(LIBC, REQUIRED, &t, &lib), -EIO, "libc.so.6");
 	CHECK_SAYS("dlbuf_no_such_function");
 	CHECK(!lib);
 	CHECK_EQ(warnings, 1);
@@ -110,8 +108,7 @@ TEST(the_environment_names_another)
 	lib = NULL;
 	/* And no other than that. */
 	setenv("DLBUF_TEST_LIBRARY", "/nonexistent/driver.so", 1);
-	CHECK_ERR(open_it(LIBC, SYMBOLS, &t, &lib), -ENODEV);
-	CHECK_SAYS("/nonexistent/driver.so");
+	CHECK_ERR_SAYS(open_it(LIBC, SYMBOLS, &t, &lib), -ENODEV, "/nonexistent/driver.so");
 	CHECK(!lib);
 }
 
@@ -143,8 +140,7 @@ TEST(a_file_that_is_no_library)
 	CHECK_EQ(write(fd, "no ELF here\n", 12), 12);
 	close(fd);
 	setenv("DLBUF_TEST_LIBRARY", path, 1);
-	CHECK_ERR(open_it(LIBC, SYMBOLS, &t, &lib), -ENODEV);
-	CHECK_SAYS(path);
+	CHECK_ERR_SAYS(open_it(LIBC, SYMBOLS, &t, &lib), -ENODEV, path);
 	unlink(path);
 	CHECK(!lib);
 }

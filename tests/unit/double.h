@@ -26,6 +26,9 @@ static inline void *double_open(const char *name, const char *variable)
 	return lib;
 }
 
+/* A case between the includer's begin(), with these words, and its end(). */
+#define DOUBLE_CASE(name, ...) TEST_BETWEEN(name, begin(__VA_ARGS__), end())
+
 /* A stream that the backend was not asked about. */
 #define ON(s) (&(struct access_stream){ .handle = (s) })
 

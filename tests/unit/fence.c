@@ -203,8 +203,7 @@ TEST(no_room_for_a_merged_fence)
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
 		refuse = 1;
 		refuse_with = errors[i];
-		CHECK_ERR(dlbuf_fence_merge(fd, -1, &out), -errors[i]);
-		CHECK_SAYS("SYNC_IOC_MERGE");
+		CHECK_ERR_SAYS(dlbuf_fence_merge(fd, -1, &out), -errors[i], "SYNC_IOC_MERGE");
 	}
 	CHECK_EQ(out, 77);
 }
@@ -260,8 +259,7 @@ TEST(a_negative_number_is_no_fence)
 		CHECK_ERR(dlbuf_fence_merge(bad, -1, &out), -EBADF);
 		CHECK_ERR(dlbuf_fence_merge(-1, bad, &out), -EBADF);
 		CHECK_ERR(dlbuf_fence_merge(bad, bad, &out), -EBADF);
-		CHECK_ERR(dlbuf_fence_set_deadline(bad, 1), -EBADF);
-		CHECK_SAYS("is not open");
+		CHECK_ERR_SAYS(dlbuf_fence_set_deadline(bad, 1), -EBADF, "is not open");
 	}
 	CHECK_EQ(status, 77);
 	CHECK_EQ(out, 77);
@@ -278,13 +276,11 @@ TEST(what_is_no_sync_file)
 
 		CHECK_ERR(dlbuf_fence_merge(other, other, &out), -EINVAL);
 		CHECK_ERR(dlbuf_fence_merge(other, -1, &out), -EINVAL);
-		CHECK_ERR(dlbuf_fence_merge(-1, other, &out), -EINVAL);
-		CHECK_SAYS("not a sync_file");
+		CHECK_ERR_SAYS(dlbuf_fence_merge(-1, other, &out), -EINVAL, "not a sync_file");
 		CHECK_ERR(dlbuf_fence_set_deadline(other, 1), -EOPNOTSUPP);
 		CHECK_ERR(dlbuf_fence_export(other, DLBUF_READ, &out), -EBADF);
 		CHECK_SAYS("not a dma-buf");
-		CHECK_ERR(dlbuf_fence_import(other, DLBUF_RW, fd), -EBADF);
-		CHECK_SAYS("not a dma-buf");
+		CHECK_ERR_SAYS(dlbuf_fence_import(other, DLBUF_RW, fd), -EBADF, "not a dma-buf");
 	}
 	/* -1 adds nothing, to any file. */
 	CHECK_OK(dlbuf_fence_import(memfd, DLBUF_WRITE, -1));

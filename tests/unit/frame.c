@@ -193,13 +193,11 @@ TEST(a_code_needs_its_space)
 	/* RGB3 is V4L2's word only. */
 	f.code_space = DLBUF_CODE_DRM;
 	f.code = DLBUF_FOURCC('R', 'G', 'B', '3');
-	CHECK_ERR(layouts(&f), -EINVAL);
-	CHECK_SAYS("DRM");
+	CHECK_ERR_SAYS(layouts(&f), -EINVAL, "DRM");
 	CHECK_SAYS("RGB3");
 	f.code_space = DLBUF_CODE_V4L2;
 	f.code = DLBUF_FOURCC('B', 'G', '2', '4');
-	CHECK_ERR(layouts(&f), -EINVAL);
-	CHECK_SAYS("V4L2");
+	CHECK_ERR_SAYS(layouts(&f), -EINVAL, "V4L2");
 }
 
 /* Tensors show the stored picture, with any orientation. */
@@ -215,11 +213,11 @@ TEST(orientations_change_no_tensor)
 		REQUIRE_OK(frame_layouts(&f, &whole, planes, &n));
 		for (uint32_t k = 0; k < n; k++)
 			CHECK(!memcmp(planes[k].shape, upright[k].shape, sizeof(planes[k].shape)) &&
-			      !memcmp(planes[k].strides, upright[k].strides, sizeof(planes[k].strides)));
+			      !memcmp(planes[k].strides, upright[k].strides,
+				      sizeof(planes[k].strides)));
 	}
 	f.orientation = 8;
-	CHECK_ERR(layouts(&f), -EINVAL);
-	CHECK_SAYS("orientation is 8: 0 to 7 are possible");
+	CHECK_ERR_SAYS(layouts(&f), -EINVAL, "orientation is 8: 0 to 7 are possible");
 	f.orientation = -1;
 	CHECK_ERR(layouts(&f), -EINVAL);
 }
@@ -234,8 +232,7 @@ TEST(unused_bits)
 	do {						\
 		f = good;				\
 		change;					\
-		CHECK_ERR(layouts(&f), -EINVAL);	\
-		CHECK_SAYS(text);			\
+		CHECK_ERR_SAYS(layouts(&f), -EINVAL, text);	\
 	} while (0)
 	REFUSED("frame flags 0x8 are unknown", f.flags = 0xf);
 	REFUSED("frame flags 0x80000000 are unknown", f.flags = 1u << 31);
@@ -271,8 +268,7 @@ TEST(big_endian)
 	struct dlbuf_frame f = nv12();
 
 	f.code |= 1u << 31;
-	CHECK_ERR(layouts(&f), -EOPNOTSUPP);
-	CHECK_SAYS("big-endian");
+	CHECK_ERR_SAYS(layouts(&f), -EOPNOTSUPP, "big-endian");
 	CHECK_SAYS("NV12");
 	f.code_space = DLBUF_CODE_V4L2;
 	CHECK_ERR(layouts(&f), -EOPNOTSUPP);
@@ -283,11 +279,9 @@ TEST(modifiers)
 	struct dlbuf_frame f = nv12();
 
 	f.modifier = DLBUF_MOD_INVALID;
-	CHECK_ERR(layouts(&f), -EOPNOTSUPP);
-	CHECK_SAYS("INVALID");
+	CHECK_ERR_SAYS(layouts(&f), -EOPNOTSUPP, "INVALID");
 	f.modifier = 0x0100000000000001; /* Intel's X tiling */
-	CHECK_ERR(layouts(&f), -EOPNOTSUPP);
-	CHECK_SAYS("0x0100000000000001");
+	CHECK_ERR_SAYS(layouts(&f), -EOPNOTSUPP, "0x0100000000000001");
 	CHECK_SAYS("MAY_COPY");
 	f.modifier = UINT64_MAX;
 	CHECK_ERR(layouts(&f), -EOPNOTSUPP);
@@ -378,8 +372,7 @@ TEST(sizes)
 	f.code = DLBUF_FOURCC('Y', 'U', 'Y', 'V');
 	f.width = 639;
 	f.planes[0].pitch = 1280;
-	CHECK_ERR(layouts(&f), -EINVAL);
-	CHECK_SAYS("639");
+	CHECK_ERR_SAYS(layouts(&f), -EINVAL, "639");
 }
 
 TEST(planes)
@@ -394,8 +387,7 @@ TEST(planes)
 	CHECK_ERR(layouts(&f), -EINVAL);
 	/* DRM gives each plane its own offset and pitch. */
 	f.nplanes = 1;
-	CHECK_ERR(layouts(&f), -EINVAL);
-	CHECK_SAYS("2 planes");
+	CHECK_ERR_SAYS(layouts(&f), -EINVAL, "2 planes");
 }
 
 TEST(pitches)
@@ -403,8 +395,7 @@ TEST(pitches)
 	struct dlbuf_frame f = nv12();
 
 	f.planes[0].pitch = 639;
-	CHECK_ERR(layouts(&f), -EINVAL);
-	CHECK_SAYS("plane 0");
+	CHECK_ERR_SAYS(layouts(&f), -EINVAL, "plane 0");
 	f.planes[0].pitch = -639;
 	CHECK_ERR(layouts(&f), -EINVAL);
 	f.planes[0].pitch = 0;
@@ -413,8 +404,7 @@ TEST(pitches)
 	CHECK_OK(layouts(&f));
 	f = nv12();
 	f.planes[1].pitch = 639;
-	CHECK_ERR(layouts(&f), -EINVAL);
-	CHECK_SAYS("plane 1");
+	CHECK_ERR_SAYS(layouts(&f), -EINVAL, "plane 1");
 	/* Rows of chroma are as long as luma's, rounded up to pairs. */
 	f = nv12();
 	f.width = 639;

@@ -51,6 +51,8 @@ static void end_device(void)
 	end();
 }
 
+#define CDSP_CASE(name) TEST_BETWEEN(name, begin_cdsp(), end_device())
+
 static int unmap(int of, void *address, size_t bytes)
 {
 	return ((int (*)(int, int, void *, size_t))
@@ -211,8 +213,7 @@ TEST(a_library_for_each_kind)
 		SKIP("FastRPC's library is installed");
 	unsetenv("DLBUF_HEXAGON_LIBRARY");
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		CHECK_ERR(dlbuf_device_open(cases[i][0], NULL, &dev), -ENODEV);
-		CHECK_SAYS(cases[i][1]);
+		CHECK_ERR_SAYS(dlbuf_device_open(cases[i][0], NULL, &dev), -ENODEV, cases[i][1]);
 	}
 	CHECK_OK(dlbuf_device_each(list, &l));
 	CHECK_STR(l.names, "hexagon ");
@@ -290,12 +291,11 @@ TEST(one_map_of_the_whole_buffer)
 }
 
 /* The application maps its own fd, before and after. */
-TEST(the_application_s_own_map)
+CDSP_CASE(the_application_s_own_map)
 {
 	int (*map)(int, int, void *, int, size_t, int);
 	void *p;
 
-	begin_cdsp();
 	p = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, fd, 0);
 	map = (int (*)(int, int, void *, int, size_t, int))
 		dlsym(fake_lib, "fastrpc_mmap");
@@ -307,7 +307,6 @@ TEST(the_application_s_own_map)
 	CHECK_EQ(fake->live[FAKE_MAP], 1);
 	CHECK_EQ(unmap(fd, p, BYTES), 0);
 	munmap(p, BYTES);
-	end_device();
 }
 
 /*
@@ -344,15 +343,13 @@ TEST(a_number_that_is_still_mapped)
 }
 
 /* Too many of them. */
-TEST(all_numbers_are_still_mapped)
+CDSP_CASE(all_numbers_are_still_mapped)
 {
-	begin_cdsp();
 	fake->failing = "fastrpc_mmap";
 	fake->result = AEE_EALREADY;
 	CHECK_ERR(import(dev, fd, &t), -EBUSY);
 	CHECK_SAYS("hexagon:cdsp: fastrpc_mmap(): another buffer is mapped by this fd "
 		   "number");
-	end_device();
 }
 
 /* dspqueue has a reference: then the number must not come again for another file. */
@@ -438,8 +435,7 @@ TEST(an_old_library_and_a_large_buffer)
 		SKIP("no buffer is that large");
 	begin_device("libhexagon-old.so", "", 0);
 	REQUIRE(!ftruncate(fd, 1ll << 31));
-	CHECK_ERR(import(dev, fd, &t), -EOPNOTSUPP);
-	CHECK_SAYS("registers 2147483647 at most");
+	CHECK_ERR_SAYS(import(dev, fd, &t), -EOPNOTSUPP, "registers 2147483647 at most");
 	end_device();
 	begin_cdsp();
 	REQUIRE(!ftruncate(fd, 1ll << 31));
@@ -451,7 +447,7 @@ TEST(an_old_library_and_a_large_buffer)
 /* ---------------------------------------------------------------- failures */
 
 /* AEE codes are not errnos. The DSP's own have an offset. */
-TEST(results)
+CDSP_CASE(results)
 {
 	static const struct {
 		int aee, ret;
@@ -476,16 +472,13 @@ TEST(results)
 		{ -1, -EIO, "(AEE 0xffffffff)" },
 	};
 
-	begin_cdsp();
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		fake->failing = "fastrpc_mmap";
 		fake->result = cases[i].aee;
-		CHECK_ERR(import(dev, fd, &t), cases[i].ret);
-		CHECK_SAYS("hexagon:cdsp: fastrpc_mmap(): ");
+		CHECK_ERR_SAYS(import(dev, fd, &t), cases[i].ret, "hexagon:cdsp: fastrpc_mmap(): ");
 		CHECK_SAYS(cases[i].says);
 		CHECK_EQ(fake->live[FAKE_REGISTRATION], 0);
 	}
-	end_device();
 }
 
 /* The kernel's own answer, of a node that is none of fastrpc's. */
@@ -509,8 +502,7 @@ TEST(no_session)
 	uint64_t handle;
 
 	begin_device("libhexagon.so", "nosession", 0);
-	CHECK_ERR(import(dev, fd, &t), -EOPNOTSUPP);
-	CHECK_SAYS("open a remote handle first");
+	CHECK_ERR_SAYS(import(dev, fd, &t), -EOPNOTSUPP, "open a remote handle first");
 	handle = open_session();
 	t = import_ok(dev, fd);
 	close_device();
@@ -565,9 +557,8 @@ static const struct {
 	  { kDLUInt, 8, 1 }, 0, "9 dimensions are more than 8" },
 };
 
-TEST(packed_or_refused)
+CDSP_CASE(packed_or_refused)
 {
-	begin_cdsp();
 	for (size_t i = 0; i < ARRAY_SIZE(packings); i++) {
 		DLTensor layout = {
 			.ndim = packings[i].ndim, .dtype = packings[i].dtype,
@@ -600,7 +591,6 @@ TEST(packed_or_refused)
 	}
 	CHECK_ERR(dlbuf_hexagon_describe(NULL, &(struct dlbuf_hexagon_packed){ 0 }),
 		  -EINVAL);
-	end_device();
 }
 
 /* As dspqueue.h of qualcomm/fastrpc declares it; and the known part of QNN's. */
@@ -667,11 +657,10 @@ static int walk(void)
 	return ret;
 }
 
-TEST(faults)
+DOUBLE_CASE(faults, "")
 {
 	unsigned long calls;
 
-	begin("");
 	fault_at(0);
 	CHECK_OK(walk());
 	calls = fault_count();
@@ -689,7 +678,6 @@ TEST(faults)
 			ktap_note(NULL, 0, "call %lu of %lu gave %d: %s", n, calls,
 				  ret, dlbuf_last_error());
 	}
-	end();
 }
 #endif
 

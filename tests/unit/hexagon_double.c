@@ -94,7 +94,7 @@ TEST(maps)
 }
 
 /* The fd and the mapping are there until the map ends, which is of the same bytes. */
-RULES(ends_of_maps, "")
+DOUBLE_CASE(ends_of_maps, "")
 {
 	int other;
 
@@ -122,7 +122,7 @@ static void end_with_another_size(void)
 	rpc.remote_register_buf_attr2(p, BYTES - 4096, -1, 0);
 }
 
-RULES(registrations, "")
+DOUBLE_CASE(registrations, "")
 {
 	rpc.remote_register_buf_attr2(p, BYTES, fd, 0);
 	rpc.remote_register_buf_attr2(p, BYTES, fd, 0);

@@ -17,40 +17,35 @@
 
 /* ---------------------------------------------------------------- devices */
 
-TEST(no_device)
+DOUBLE_CASE(no_device, "none")
 {
 	struct dlbuf_device *dev = NULL;
 
-	begin("none");
 	for (int i = 0; i < 3; i++) {
 		CHECK_ERR(dlbuf_device_open("hip", NULL, &dev), -ENODEV);
 		CHECK_STR(dlbuf_last_error(), "hip: hipInit: hipErrorNoDevice (100), "
 			  "no ROCm-capable device is detected");
 	}
-	end();
 }
 
 /* Without an attribute the device is found by its other names. */
-TEST(attributes_fail)
+DOUBLE_CASE(attributes_fail, "")
 {
 	struct dlbuf_device *dev = NULL;
 
-	begin("");
 	break_call("hipDeviceGetAttribute", HIPABI_INVALID_VALUE, 0);
 	CHECK_ERR(dlbuf_device_open("hip:pci=0010:01:03.0", NULL, &dev), -ENODEV);
 	dlbuf_device_close(open_hip());
 	heal();
-	end();
 }
 
 /* The thread's device and its capture mode are the application's. */
-TEST(the_thread_is_left_as_it_was)
+DOUBLE_CASE(the_thread_is_left_as_it_was, "two")
 {
 	struct hip_device *dev;
 	struct fixture f;
 	int at, mode = 1;
 
-	begin("two");
 	dev = hip_device_of(open_as("hip:1"));
 	CHECK_EQ(dev->hip.GetDevice(&at), 0);
 	CHECK_EQ(at, 0);
@@ -71,7 +66,6 @@ TEST(the_thread_is_left_as_it_was)
 	heal();
 	import_finish(&f, -1);
 	dlbuf_device_close(&dev->queue.base);
-	end();
 }
 
 /* ---------------------------------------------------------------- kernels */
@@ -88,7 +82,8 @@ TEST(frames_that_are_not_prepared)
 		{ "7.1", NULL, 0, -EOPNOTSUPP, "hiprtc compiles: hiprtc: /nonexistent" },
 		{ "6.4", "hiprtcCompileProgram", 6, -EIO, "error: as the test has it" },
 		{ "6.4", "hiprtcGetCode", 11, -EIO, "hiprtcGetCode: hiprtcResult 11" },
-		{ "6.4", "hipModuleLoadData", HIPABI_NOT_SUPPORTED, -EOPNOTSUPP, "hipModuleLoadData" },
+		{ "6.4", "hipModuleLoadData", HIPABI_NOT_SUPPORTED, -EOPNOTSUPP,
+		  "hipModuleLoadData" },
 	};
 	struct dlbuf_frame frame = PICTURE(64, 48, DLBUF_FOURCC('G', 'R', 'E', 'Y'),
 					   DLBUF_CODE_V4L2, 1);
@@ -116,18 +111,16 @@ TEST(frames_that_are_not_prepared)
 /* ---------------------------------------------------------------- direct */
 
 /* The driver's error is not the machine's: nothing idle is dropped because of it. */
-TEST(trap_foreign_dma_bufs_are_reported_as_no_memory)
+DOUBLE_CASE(trap_foreign_dma_bufs_are_reported_as_no_memory, "memfds")
 {
 	struct fixture f;
 
-	begin("memfds");
 	CHECK_ERR(import_as(&f, open_hip(), PATH_BIT(DLBUF_PATH_DIRECT), DLBUF_RW),
 		  -EOPNOTSUPP);
 	CHECK_SAYS("hip: hipImportExternalMemory: hipErrorOutOfMemory (2), which the "
 		   "driver also reports for dma-bufs that are not amdgpu's");
 	import_finish(&f, -1);
 	dlbuf_device_close(f.dev);
-	end();
 }
 
 static void nothing(void *data)
@@ -211,7 +204,7 @@ int open(const char *path, int flags, ...)
 }
 
 /* A driver loses memory with each refusal. The dma-bufs of amdgpu are DRM's, too. */
-TEST(foreign_dma_bufs_are_tried_once_per_exporter)
+DOUBLE_CASE(foreign_dma_bufs_are_tried_once_per_exporter, "memfds")
 {
 	static const struct {
 		const char *exporter;
@@ -222,7 +215,6 @@ TEST(foreign_dma_bufs_are_tried_once_per_exporter)
 	};
 	struct dlbuf_device *dev;
 
-	begin("memfds");
 	dev = open_hip();
 	watch("hipImportExternalMemory");
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -230,15 +222,13 @@ TEST(foreign_dma_bufs_are_tried_once_per_exporter)
 
 		exporter = cases[i].exporter;
 		seen = 0;
-		CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT), DLBUF_RW),
-			  -EOPNOTSUPP);
-		CHECK_SAYS("dma-bufs that are not amdgpu's");
+		CHECK_ERR_SAYS(import_as(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT), DLBUF_RW),
+			       -EOPNOTSUPP, "dma-bufs that are not amdgpu's");
 		CHECK_EQ(seen, cases[i].asked);
 		import_finish(&f, -1);
 	}
 	exporter = NULL;
 	dlbuf_device_close(dev);
-	end();
 }
 
 static struct hip_device *shared;
@@ -294,11 +284,10 @@ TEST(threads_import_and_export)
 /* ---------------------------------------------------------------- other paths */
 
 /* The driver's flag for read-only memory does nothing, so it is not asked. */
-TEST(trap_read_only_memory_is_not_registered)
+DOUBLE_CASE(trap_read_only_memory_is_not_registered, "")
 {
 	struct fixture f;
 
-	begin("");
 	watch("hipHostRegister");
 	CHECK_ERR(import_as(&f, open_hip(), PATH_BIT(DLBUF_PATH_HOST), DLBUF_READ),
 		  -EOPNOTSUPP);
@@ -311,7 +300,6 @@ TEST(trap_read_only_memory_is_not_registered)
 	f.imp->id.access = DLBUF_READ;
 	CHECK_OK(import_now(&f));
 	give_up(&f);
-	end();
 }
 
 #else

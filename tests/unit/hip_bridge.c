@@ -82,9 +82,8 @@ TEST(a_copy_fails)
 	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
 	drain(&app);
 	vk->failing = NULL;
-	CHECK_ERR(f.dev->backend->release(f.imp, DLBUF_RW, ON(app.stream), NULL,
-					  NULL), -EIO);
-	CHECK_SAYS("hip:0: the last access to this dma-buf failed on the stream");
+	CHECK_ERR_SAYS(f.dev->backend->release(f.imp, DLBUF_RW, ON(app.stream), NULL, NULL), -EIO,
+		       "hip:0: the last access to this dma-buf failed on the stream");
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
 	close(release(&f, DLBUF_READ, app.stream));
 	app_end(&app);
@@ -97,8 +96,7 @@ TEST(memory_that_is_smaller)
 {
 	begin_both("memfds");
 	break_call("hipExternalMemoryGetMappedBuffer", HIPABI_UNKNOWN, 0);
-	CHECK_ERR(try_bridge(open_hip()), -EOPNOTSUPP);
-	CHECK_SAYS("hipExternalMemoryGetMappedBuffer");
+	CHECK_ERR_SAYS(try_bridge(open_hip()), -EOPNOTSUPP, "hipExternalMemoryGetMappedBuffer");
 	import_finish(&f, -1);
 	heal();
 	vk->shrinks = 4096;

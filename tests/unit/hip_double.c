@@ -239,13 +239,12 @@ TEST(blocks)
 }
 
 /* The base of memory that the driver has not allocated is NULL. */
-TEST(memory_of_others)
+DOUBLE_CASE(memory_of_others, "6.4,memfds")
 {
 	hip_external_memory m;
 	void *pages, *p, *base, *of_import;
 	size_t bytes;
 
-	begin("6.4,memfds");
 	of_import = imported(&p, &m);
 	OK(api.MemGetAddressRange(&base, &bytes, (char *)p + 1));
 	CHECK(base == p && bytes == WHOLE);
@@ -265,31 +264,27 @@ TEST(memory_of_others)
 	OK(api.HostUnregister(pages));
 	BREAKS(1, 713, api.HostUnregister(pages));
 	munmap(pages, BYTES);
-	end();
 }
 
-TEST(destroyed_streams)
+DOUBLE_CASE(destroyed_streams, "6.4")
 {
 	hip_stream s;
 	int status;
 
-	begin("6.4");
 	OK(api.StreamCreateWithFlags(&s, 0));
 	OK(api.StreamDestroy(s));
 	CHECK_EQ(api.StreamIsCapturing(s, &status), HIPABI_CONTEXT_IS_DESTROYED);
 	CHECK_EQ(api.StreamSynchronize(s), HIPABI_CONTEXT_IS_DESTROYED);
 	CHECK_EQ(api.StreamDestroy(s), HIPABI_CONTEXT_IS_DESTROYED);
-	end();
 }
 
 /* A wait for all streams ends the captures, in every mode. */
-TEST(captures)
+DOUBLE_CASE(captures, "6.4")
 {
 	int mode = HIPABI_STREAM_CAPTURE_MODE_RELAXED;
 	hip_stream s;
 	void *graph;
 
-	begin("6.4");
 	OK(api.StreamCreateWithFlags(&s, 0));
 	OK(apix.StreamBeginCapture(s, mode));
 	OK(api.ThreadExchangeStreamCaptureMode(&mode));
@@ -297,7 +292,6 @@ TEST(captures)
 	CHECK_EQ(apix.StreamEndCapture(s, &graph), 901);
 	OK(api.DeviceSynchronize());
 	OK(api.StreamDestroy(s));
-	end();
 }
 
 /* Since 7.0 a success does not take an error away. */

@@ -16,14 +16,13 @@ static int check_stream(struct dlbuf_device *dev, void *stream)
 }
 
 /* DLPack: "Using 1 and 2 is not supported". */
-TEST(which_streams)
+DOUBLE_CASE(which_streams, "two")
 {
 	struct dlbuf_device *dev;
 	cuda_context second;
 	cuda_stream other;
 	struct app app;
 
-	begin("two");
 	dev = open_hip();
 	app_begin(&app, dev);
 	CHECK_OK(check_stream(dev, NULL));
@@ -35,22 +34,19 @@ TEST(which_streams)
 	REQUIRE(!cux.CtxCreate(&second, 0, 1));
 	REQUIRE(!cu.StreamCreate(&other, 0));
 	REQUIRE(!cux.CtxSetCurrent(app.ctx));
-	CHECK_ERR(check_stream(dev, other), -EINVAL);
-	CHECK_SAYS("is of hip:1, not of hip:0");
+	CHECK_ERR_SAYS(check_stream(dev, other), -EINVAL, "is of hip:1, not of hip:0");
 	CHECK_EQ(cux.CtxDestroy(second), 0);
 	break_call("hipStreamGetDevice", HIPABI_UNKNOWN, 0);
 	CHECK_ERR(check_stream(dev, app.stream), -EIO);
 	CHECK_SAYS("hipStreamGetDevice: hipErrorUnknown (999)");
 	break_call("hipStreamIsCapturing", HIPABI_UNKNOWN, 0);
-	CHECK_ERR(check_stream(dev, app.stream), -EIO);
-	CHECK_SAYS("hipStreamIsCapturing");
+	CHECK_ERR_SAYS(check_stream(dev, app.stream), -EIO, "hipStreamIsCapturing");
 	heal();
 	app_end(&app);
 	dlbuf_device_close(dev);
-	end();
 }
 
-TEST(captures)
+DOUBLE_CASE(captures, "")
 {
 	struct dlbuf_device *dev;
 	cuda_stream blocking;
@@ -59,15 +55,13 @@ TEST(captures)
 	void *graph;
 	int fence;
 
-	begin("");
 	dev = open_hip();
 	app_begin(&app, dev);
 	REQUIRE(!cu.StreamCreate(&blocking, 0));
 	import_ok(&f, dev, DLBUF_PATH_COPY);
 	for (int mode = 0; mode <= 2; mode++) {
 		CHECK_EQ(hipx.StreamBeginCapture((hip_stream)app.stream, mode), 0);
-		CHECK_ERR(check_stream(dev, app.stream), -EBUSY);
-		CHECK_SAYS("is being captured");
+		CHECK_ERR_SAYS(check_stream(dev, app.stream), -EBUSY, "is being captured");
 		/* Another one meanwhile, with all that it needs. */
 		fence = pending_fence();
 		CHECK_OK(acquire(&f, DLBUF_READ, blocking, fence));
@@ -87,7 +81,6 @@ TEST(captures)
 	import_finish(&f, 0);
 	app_end(&app);
 	dlbuf_device_close(dev);
-	end();
 }
 
 /* ---------------------------------------------------------------- traps */
@@ -107,8 +100,7 @@ TEST(trap_a_destroyed_stream_crashes)
 		REQUIRE(!cu.StreamCreate(&gone, 0));
 		CHECK_OK(acquire(&f, DLBUF_RW, gone, -1));
 		CHECK_EQ(cu.StreamDestroy(gone), 0);
-		CHECK_ERR(check_stream(f.dev, gone), -EINVAL);
-		CHECK_SAYS("was destroyed");
+		CHECK_ERR_SAYS(check_stream(f.dev, gone), -EINVAL, "was destroyed");
 		/* As the deletion of a tensor does. */
 		event = release(&f, DLBUF_RW, gone);
 		until_signalled(event);

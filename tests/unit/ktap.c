@@ -341,11 +341,23 @@ static void other_code(void *arg)
 	CHECK_ERR(says("the cause", -EIO), -EINVAL);
 }
 
+static void other_text(void *arg)
+{
+	CHECK_ERR_SAYS(says("the cause", -EIO), -EIO, "the reason");
+}
+
+static void other_code_and_text(void *arg)
+{
+	CHECK_ERR_SAYS(says("the cause", -EIO), -EINVAL, "the cause");
+}
+
 TEST(sees_a_bad_error)
 {
 	CHECK_FAILS(silent, NULL, "-EINVAL failed without a sentence\n");
 	CHECK_FAILS(two_lines, NULL, "a control character in 'one two'\n");
 	CHECK_FAILS(other_code, NULL, "is -5, not -EINVAL: the cause\n");
+	CHECK_FAILS(other_text, NULL, "'the cause' says nothing of 'the reason'\n");
+	CHECK_FAILS(other_code_and_text, NULL, "is -5, not -EINVAL: the cause\n");
 }
 
 static void *check_many(void *arg)

@@ -289,12 +289,10 @@ TEST(says_what_is_wrong)
 	DLTensor layout = { .ndim = 2, .dtype = u8, .shape = shape };
 	uint64_t first, end;
 
-	CHECK_ERR(dlbuf_layout_extent(&layout, &first, &end), -EINVAL);
-	CHECK_SAYS("shape[1]");
+	CHECK_ERR_SAYS(dlbuf_layout_extent(&layout, &first, &end), -EINVAL, "shape[1]");
 	CHECK_SAYS("-7");
 	layout.ndim = 65;
-	CHECK_ERR(dlbuf_layout_extent(&layout, &first, &end), -EINVAL);
-	CHECK_SAYS("65");
+	CHECK_ERR_SAYS(dlbuf_layout_extent(&layout, &first, &end), -EINVAL, "65");
 }
 
 /* ---------------------------------------------------------------- dtypes */

@@ -27,11 +27,9 @@ TEST(arguments)
 {
 	struct dlbuf_lease *lease = (void *)&released;
 
-	CHECK_ERR(dlbuf_lease_create(NULL, NULL, &lease), -EINVAL);
-	CHECK_SAYS("release is NULL");
+	CHECK_ERR_SAYS(dlbuf_lease_create(NULL, NULL, &lease), -EINVAL, "release is NULL");
 	CHECK(lease == (void *)&released);
-	CHECK_ERR(dlbuf_lease_create(count, &released, NULL), -EINVAL);
-	CHECK_SAYS("lease is NULL");
+	CHECK_ERR_SAYS(dlbuf_lease_create(count, &released, NULL), -EINVAL, "lease is NULL");
 	dlbuf_lease_drop(NULL);
 	REQUIRE_OK(dlbuf_lease_create(count, &released, &lease));
 	CHECK_EQ(releases(), 0);
@@ -82,8 +80,7 @@ TEST(refusals)
 	f.release_data = &released;
 	CHECK_ERR(dlbuf_import_frame(dev, &f, NULL, in.t, &in.n), -EINVAL);
 	CHECK_SAYS("both a lease and a release");
-	CHECK_ERR(dlbuf_send_frame(-1, &f, NULL), -EINVAL);
-	CHECK_SAYS("both a lease and a release");
+	CHECK_ERR_SAYS(dlbuf_send_frame(-1, &f, NULL), -EINVAL, "both a lease and a release");
 	f.release = NULL;
 	CHECK_ERR(dlbuf_send_frame(-1, &f, NULL), -EBADF);
 	f.height = 4096;

@@ -13,7 +13,7 @@
 
 /* ---------------------------------------------------------------- contexts */
 
-TEST(wrap)
+DOUBLE_CASE(wrap, "tiles")
 {
 	const ze_context_desc_t desc = { .stype = ZE_STRUCTURE_TYPE_CONTEXT_DESC };
 	struct dlbuf_levelzero_device of = { .size = sizeof(of) };
@@ -24,7 +24,6 @@ TEST(wrap)
 	ze_driver_handle_t driver;
 	uint32_t n = 1;
 
-	begin("tiles");
 	REQUIRE(!lz.Init(0) && !lz.DriverGet(&n, &driver));
 	REQUIRE(!lz.DeviceGet(driver, &n, &device));
 	n = 2;
@@ -51,19 +50,16 @@ TEST(wrap)
 		CHECK_EQ(lz.ContextGetStatus(context), 0);
 	}
 	CHECK_EQ(lz.ContextDestroy(context), 0);
-	end();
 }
 
 /* Its end is the first call that sees the loss. */
-TEST(lost_at_the_end)
+DOUBLE_CASE(lost_at_the_end, "")
 {
 	struct dlbuf_device *dev;
 
-	begin("");
 	dev = open_as("levelzero");
 	lose(ZE_RESULT_ERROR_DEVICE_LOST);
 	dlbuf_device_close(dev);
-	end();
 }
 
 /* ---------------------------------------------------------------- kernels */
@@ -80,8 +76,8 @@ TEST(preparation)
 	} rows[] = {
 		{ "zeModuleCreate", ZE_RESULT_ERROR_MODULE_BUILD_FAILURE, -EOPNOTSUPP,
 		  "(0x70000004), the kernel does not compile: error: the double was told so" },
-		{ "zeKernelCreate", ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY, -ENOMEM, "zeKernelCreate" },
-		{ .ret = 0 },
+		{ "zeKernelCreate", ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY, -ENOMEM,
+		  "zeKernelCreate" }, { .ret = 0 },
 	};
 	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = 8, .height = 8);
 	struct dlbuf_frame frame = PICTURE(64, 48, DLBUF_FOURCC('G', 'R', 'E', 'Y'),
@@ -110,23 +106,20 @@ TEST(preparation)
 /* ---------------------------------------------------------------- paths */
 
 /* Imports of an integrated GPU are never compared. */
-TEST(direct_is_not_compared)
+DOUBLE_CASE(direct_is_not_compared, "memfds,wrongpages,integrated")
 {
 	struct fixture f;
 
-	begin("memfds,wrongpages,integrated");
 	import_ok(&f, open_ok(), DLBUF_PATH_DIRECT);
 	give_up(&f);
-	end();
 }
 
 /* Its refusal says nothing about the next buffer. The duplicate is closed. */
-TEST(direct_is_refused)
+DOUBLE_CASE(direct_is_refused, "noimport,memfds")
 {
 	struct dlbuf_device *dev;
 	struct fixture f;
 
-	begin("noimport,memfds");
 	dev = open_ok();
 	CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT), DLBUF_RW),
 		  -EOPNOTSUPP);
@@ -137,7 +130,6 @@ TEST(direct_is_refused)
 	fake->no_import = false;
 	import_ok(&f, dev, DLBUF_PATH_DIRECT);
 	give_up(&f);
-	end();
 }
 
 TEST(host_is_refused)
@@ -151,9 +143,8 @@ TEST(host_is_refused)
 	begin("nozex");
 	dev = open_ok();
 	/* Not of a mapping that cannot be pinned. */
-	CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW),
-		  -EOPNOTSUPP);
-	CHECK_SAYS("memory that can be pinned");
+	CHECK_ERR_SAYS(import_as(&f, dev, PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW), -EOPNOTSUPP,
+		       "memory that can be pinned");
 	import_finish(&f, -1);
 	for (int i = 0; i < 2; i++) {
 		fake->no_sysmem = fake->ignore_sysmem = false;
@@ -173,13 +164,12 @@ TEST(host_is_refused)
 
 /* ---------------------------------------------------------------- streams */
 
-TEST(lists_that_are_no_streams)
+DOUBLE_CASE(lists_that_are_no_streams, "two,memfds")
 {
 	struct dlbuf_device *dev, *other;
 	struct app app, others;
 	struct fixture f;
 
-	begin("two,memfds");
 	dev = open_as("levelzero:0");
 	other = open_as("levelzero:1");
 	app_begin(&app, dev);
@@ -205,7 +195,6 @@ TEST(lists_that_are_no_streams)
 	import_finish(&f, 0);
 	dlbuf_device_close(other);
 	dlbuf_device_close(dev);
-	end();
 }
 
 #else

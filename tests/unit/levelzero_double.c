@@ -97,7 +97,7 @@ static void finish(void)
 }
 
 /* Commands are in an order by barriers only. */
-RULES(order, "")
+DOUBLE_CASE(order, "")
 {
 	fill(1, 2);
 	fill(2, 1);
@@ -117,7 +117,7 @@ RULES(order, "")
 	CHECK_EQ(host[0], 3);
 }
 
-RULES(events, "")
+DOUBLE_CASE(events, "")
 {
 	OK(lz.EventHostSignal(gate));
 	OK(lz.EventQueryStatus(gate));

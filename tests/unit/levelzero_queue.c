@@ -89,7 +89,8 @@ static void free_usm(struct app *app, void *p)
 #define NO_BRIDGE "Level Zero imports no semaphores of other APIs"
 
 static const struct queue_driver drivers[] = {
-	{ "levelzero", CALLS, .read_only = COPY, .stale = 2, .selects = selects, .says = infos, .get = get_device,
+	{ "levelzero", CALLS, .read_only = COPY, .stale = 2, .selects = selects, .says = infos,
+	  .get = get_device,
 	  /* A driver that exports only memory that was allocated for export. */
 	  .exports = "memfds,noexport,pools",
 	  .words = { [DLBUF_PATH_DIRECT] = "memfds", [DLBUF_PATH_HOST] = "memfds",

@@ -77,14 +77,13 @@ TEST(late_waiters)
 }
 
 /* No event has still a list to leave when the list goes: dlbuf's, or after a drain yours. */
-TEST(events_leave_their_list)
+DOUBLE_CASE(events_leave_their_list, "")
 {
 	struct queue_device *queue;
 	struct dlbuf_device *dev;
 	void *own, *event = NULL;
 	struct app app;
 
-	begin("");
 	dev = open_ok();
 	queue = queue_device_of(dev);
 	app_begin(&app, dev);
@@ -101,7 +100,6 @@ TEST(events_leave_their_list)
 	CHECK_EQ(fake->unasked, 0);
 	queue->ops->event_destroy(queue, event);
 	dlbuf_device_close(dev);
-	end();
 }
 
 /* The library's events live until a list has passed its wait for them, or is lost. */
@@ -199,13 +197,12 @@ static void *use(void *arg)
 }
 
 /* The list of the stream NULL is the library's to lock. */
-TEST(threads_on_one_list)
+DOUBLE_CASE(threads_on_one_list, "memfds")
 {
 	struct user users[4];
 	pthread_t threads[4];
 	struct fixture f;
 
-	begin("memfds");
 	import_ok(&f, open_ok(), DLBUF_PATH_DIRECT);
 	for (int i = 0; i < 4; i++) {
 		users[i] = (struct user){ .f = &f, .in = pending_fence() };
@@ -218,20 +215,18 @@ TEST(threads_on_one_list)
 		close(users[i].in);
 	}
 	give_up(&f);
-	end();
 }
 
 /* ---------------------------------------------------------------- export */
 
 /* The dma-buf has the device's pages. */
-TEST(export)
+DOUBLE_CASE(export, "memfds")
 {
 	struct dlbuf_exported out;
 	struct dlbuf_device *dev;
 	struct app app;
 	uint8_t *p;
 
-	begin("memfds");
 	dev = open_ok();
 	app_begin(&app, dev);
 	p = usm(&app, 100000, true);
@@ -244,10 +239,9 @@ TEST(export)
 	CHECK_EQ(lz.MemFree(app.dev.context, p), 0);
 	app_end(&app);
 	dlbuf_device_close(dev);
-	end();
 }
 
-TEST(every_refusal_of_an_export)
+DOUBLE_CASE(every_refusal_of_an_export, "two,memfds,pools,noexport")
 {
 	struct dlbuf_device *dev, *other;
 	struct dlbuf_exported out;
@@ -255,7 +249,6 @@ TEST(every_refusal_of_an_export)
 	void *p, *first, *small, *of_other;
 	uint8_t byte;
 
-	begin("two,memfds,pools,noexport");
 	dev = open_as("levelzero:0");
 	other = open_as("levelzero:1");
 	app_begin(&app, dev);
@@ -297,7 +290,6 @@ TEST(every_refusal_of_an_export)
 	app_end(&app);
 	dlbuf_device_close(other);
 	dlbuf_device_close(dev);
-	end();
 }
 
 #else

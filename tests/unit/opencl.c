@@ -107,14 +107,14 @@ TEST(preparation)
 /* ---------------------------------------------------------------- imports */
 
 /* An import waits for no fence, also if it maps its memory. */
-TEST(host_memory_beside_a_wait)
+DOUBLE_CASE(host_memory_beside_a_wait, "userptr,memfds")
 {
 	struct fixture fs[2];
 	int fence = new_event(0);
 
-	begin("userptr,memfds");
 	for (int i = 0; i < 2; i++) {
-		fixture_make(&fs[i], i ? fs[0].dev : open_as("opencl"), PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW);
+		fixture_make(&fs[i], i ? fs[0].dev : open_as("opencl"), PATH_BIT(DLBUF_PATH_HOST),
+			     DLBUF_RW);
 		memory_remember(fs[i].imp->fd, fs[i].memfd);
 		REQUIRE_OK(import_now(&fs[i]));
 		if (!i)
@@ -125,17 +125,15 @@ TEST(host_memory_beside_a_wait)
 	close(fence);
 	import_finish(&fs[1], 0);
 	give_up(&fs[0]);
-	end();
 }
 
 /* An access that failed has begun nothing: the driver sees none that begins twice. */
-TEST(an_access_fails_and_begins_again)
+DOUBLE_CASE(an_access_fails_and_begins_again, "khr,memfds")
 {
 	struct fixture f;
 	unsigned int failed = 0;
 	int ret;
 
-	begin("khr,memfds");
 	REQUIRE_OK(import_as(&f, open_as("opencl"), PATH_BIT(DLBUF_PATH_DIRECT), DLBUF_RW));
 	for (unsigned int spared = 0; spared < 6; spared++) {
 		break_call("clGetCommandQueueInfo", CL_OUT_OF_RESOURCES, spared);
@@ -149,7 +147,6 @@ TEST(an_access_fails_and_begins_again)
 	CHECK_OK(acquire(&f, DLBUF_RW, NULL, -1));
 	until_over(release(&f, DLBUF_RW, NULL));
 	give_up(&f);
-	end();
 }
 
 /* ---------------------------------------------------------------- wrapping */
@@ -350,29 +347,26 @@ TEST(queues_are_kept)
 /* ---------------------------------------------------------------- imports */
 
 /* The driver's cl_mem is the tensor's data, and the offset is apart. */
-TEST(handles)
+DOUBLE_CASE(handles, "khr,memfds")
 {
 	struct fixture f;
 	size_t bytes;
 
-	begin("khr,memfds");
 	import_ok(&f, open_ok(), DLBUF_PATH_DIRECT);
 	CHECK(f.imp->opaque);
 	CHECK_EQ(cl.GetMemObjectInfo(mem_of(&f), CL_MEM_SIZE, sizeof(bytes),
 				     &bytes, NULL), 0);
 	CHECK_EQ(bytes, IMPORT_BYTES);
 	give_up(&f);
-	end();
 }
 
 /* Qualcomm's driver requires bytes behind the buffer. */
-TEST(padding)
+DOUBLE_CASE(padding, "qcom,padding,memfds")
 {
 	struct dlbuf_device *dev;
 	struct fixture f;
 	size_t bytes;
 
-	begin("qcom,padding,memfds");
 	dev = open_ok();
 	CHECK_EQ(dev->slack, 4096);
 	import_ok(&f, dev, DLBUF_PATH_DIRECT);
@@ -388,16 +382,14 @@ TEST(padding)
 	CHECK(strstr(dlbuf_last_error(), "no room"));
 	import_finish(&f, -1);
 	dlbuf_device_close(dev);
-	end();
 }
 
 /* Khronos' way of the same driver gives a buffer of its own. */
-TEST(the_vendors_import_comes_first)
+DOUBLE_CASE(the_vendors_import_comes_first, "adreno8,memfds")
 {
 	struct fixture f;
 	struct app app;
 
-	begin("adreno8,memfds");
 	import_ok(&f, open_ok(), DLBUF_PATH_DIRECT);
 	app_begin(&app, f.dev);
 	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
@@ -406,7 +398,6 @@ TEST(the_vendors_import_comes_first)
 	CHECK_EQ(f.bytes[77], 0x21);
 	app_end(&app);
 	give_up(&f);
-	end();
 }
 
 /* A fresh buffer is as such an import's own memory: it shows nothing. */

@@ -8,7 +8,7 @@
 #ifdef CONFIG_BACKEND_OPENCL
 #include "opencl_contract.h"
 
-RULES(queries, "")
+DOUBLE_CASE(queries, "")
 {
 	cl_device_id of, devices[2];
 	char text[256];
@@ -31,7 +31,7 @@ RULES(queries, "")
 }
 
 /* A queue has its context until it is released itself. */
-RULES(references, "")
+DOUBLE_CASE(references, "")
 {
 	cl_command_queue other;
 	cl_context gone;
@@ -50,7 +50,7 @@ RULES(references, "")
 }
 
 /* A failed event fails the commands behind it, and no others. */
-RULES(user_events, "")
+DOUBLE_CASE(user_events, "")
 {
 	cl_event bad, e[2];
 
@@ -77,7 +77,7 @@ RULES(user_events, "")
 }
 
 /* In each queue, and around barriers where a queue is out of order. */
-RULES(order, "")
+DOUBLE_CASE(order, "")
 {
 	static const struct {
 		cl_command_queue_properties properties;
@@ -110,7 +110,7 @@ static void CL_CALLBACK pass_on(cl_event e, cl_int status, void *data)
 	told = status == CL_COMPLETE;
 }
 
-RULES(callbacks, "")
+DOUBLE_CASE(callbacks, "")
 {
 	cl_event e, done, waits;
 
@@ -132,7 +132,7 @@ RULES(callbacks, "")
 	OK(cl.ReleaseEvent(done));
 }
 
-RULES(buffers, "")
+DOUBLE_CASE(buffers, "")
 {
 	uint8_t host[BYTES], one = 1;
 	cl_ulong most;
@@ -175,7 +175,7 @@ static void CL_CALLBACK on_end(cl_mem m, void *data)
 }
 
 /* A release waits for nothing, and destroys after the commands: the last callback first. */
-RULES(releases_are_deferred, "")
+DOUBLE_CASE(releases_are_deferred, "")
 {
 	cl_event waits;
 	cl_mem m;
@@ -251,7 +251,7 @@ TEST(host_pointers)
 }
 
 /* A map is a command, which begins when the ones before it have ended. */
-RULES(maps, "")
+DOUBLE_CASE(maps, "")
 {
 	uint8_t *p, byte;
 	cl_mem m;

@@ -90,7 +90,7 @@ TEST(machines)
 	}
 }
 
-RULES(old_functions, "old")
+DOUBLE_CASE(old_functions, "old")
 {
 	WRONG_MAKE(INVALID_OPERATION, CreateBufferWithProperties, context, NULL, 0, 16, NULL);
 	WRONG_MAKE(INVALID_OPERATION, CreateCommandQueueWithProperties, context, device, NULL);
@@ -98,7 +98,7 @@ RULES(old_functions, "old")
 
 /* ---------------------------------------------------------------- order */
 
-RULES(nothing_runs_before_a_flush, "")
+DOUBLE_CASE(nothing_runs_before_a_flush, "")
 {
 	cl_command_queue other;
 	cl_event e;
@@ -126,7 +126,7 @@ RULES(nothing_runs_before_a_flush, "")
 }
 
 /* The last command runs first, and a marker without a list is after all of them. */
-RULES(out_of_order, "")
+DOUBLE_CASE(out_of_order, "")
 {
 	cl_event e;
 	cl_mem m;
@@ -154,7 +154,7 @@ static void CL_CALLBACK block(cl_event e, cl_int status, void *data)
 }
 
 /* They do not block, and are called for failures, too: PoCL forgets a user event's. */
-RULES(callbacks, "")
+DOUBLE_CASE(callbacks, "")
 {
 	cl_event e;
 
@@ -173,7 +173,7 @@ RULES(callbacks, "")
 
 /* ---------------------------------------------------------------- memory */
 
-RULES(releases_are_counted_when_they_are_over, "")
+DOUBLE_CASE(releases_are_counted_when_they_are_over, "")
 {
 	cl_event waits;
 	cl_mem m;
@@ -190,7 +190,7 @@ RULES(releases_are_counted_when_they_are_over, "")
 	CHECK_EQ(fake->live[FAKE_MEMORY], 0);
 }
 
-RULES(host_memory_stays, "cpu")
+DOUBLE_CASE(host_memory_stays, "cpu")
 {
 	uint8_t *p;
 	cl_mem m;
@@ -209,7 +209,7 @@ RULES(host_memory_stays, "cpu")
 }
 
 /* The device does not use it, and PoCL takes any flags. */
-RULES(mapped_memory_is_the_hosts, "")
+DOUBLE_CASE(mapped_memory_is_the_hosts, "")
 {
 	uint8_t *p, byte;
 	cl_mem m;
@@ -247,7 +247,7 @@ static void pass(cl_mem m, bool acquire)
 	    cl.EnqueueReleaseExternalMemObjectsKHR)(q, 1, &m, 0, NULL, NULL));
 }
 
-RULES(khr_imports, "khr,memfds")
+DOUBLE_CASE(khr_imports, "khr,memfds")
 {
 	cl_mem m, plain;
 	uint8_t *p;
@@ -321,7 +321,7 @@ TEST(fd_0)
 	}
 }
 
-RULES(fds_that_are_not_fit, "khr,memfds")
+DOUBLE_CASE(fds_that_are_not_fit, "khr,memfds")
 {
 	cl_mem m;
 	int fd;
@@ -335,7 +335,7 @@ RULES(fds_that_are_not_fit, "khr,memfds")
 	WRONG(SUCCESS, cl.ReleaseMemObject(m));
 }
 
-RULES(arm_imports, "arm,memfds")
+DOUBLE_CASE(arm_imports, "arm,memfds")
 {
 	cl_import_properties_arm list[] = {
 		CL_IMPORT_TYPE_ARM, CL_IMPORT_TYPE_DMA_BUF_ARM,
@@ -370,7 +370,7 @@ RULES(arm_imports, "arm,memfds")
 	close(fd);
 }
 
-RULES(qcom_imports, "qcom,memfds,padding")
+DOUBLE_CASE(qcom_imports, "qcom,memfds,padding")
 {
 	cl_mem_flags flags = CL_MEM_USE_HOST_PTR | CL_MEM_EXT_HOST_PTR_QCOM;
 	struct fakecl_dmabuf_host_ptr ptr = {
@@ -423,7 +423,7 @@ static cl_semaphore_khr semaphore_of(cl_semaphore_properties_khr name,
 #define SIGNAL(queue, e) \
 	cl.EnqueueSignalSemaphoresKHR(queue, 1, &s, NULL, 0, NULL, e)
 
-RULES(imported_semaphores, "khr,memfds")
+DOUBLE_CASE(imported_semaphores, "khr,memfds")
 {
 	cl_semaphore_khr s;
 	cl_event e;
@@ -456,7 +456,7 @@ RULES(imported_semaphores, "khr,memfds")
 	CHECK(!is_open(fd));
 }
 
-RULES(exported_semaphores, "khr,memfds")
+DOUBLE_CASE(exported_semaphores, "khr,memfds")
 {
 	cl_semaphore_khr s;
 	cl_event waits;
@@ -490,7 +490,7 @@ RULES(exported_semaphores, "khr,memfds")
 	WRONG(INVALID_SEMAPHORE_KHR, cl.RetainSemaphoreKHR(s));
 }
 
-RULES(semaphores_between_queues, "khr")
+DOUBLE_CASE(semaphores_between_queues, "khr")
 {
 	cl_command_queue other;
 	cl_semaphore_khr s;
@@ -560,7 +560,7 @@ static void flush(void)
 	WRONG(OUT_OF_HOST_MEMORY, cl.Flush(q));
 }
 
-RULES(children, "")
+DOUBLE_CASE(children, "")
 {
 	OK(cl.Finish(q));
 	CHECK(returned(child(flush)));

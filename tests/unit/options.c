@@ -57,8 +57,7 @@ TEST(a_newer_caller_s_unknown_option)
 	/* Every byte of the tail counts, the first and the last too. */
 	for (size_t i = 0; i < 16; i++) {
 		tail[i] = 1;
-		CHECK_ERR(get(&o, &src), -EINVAL);
-		CHECK_SAYS("struct test_opts");
+		CHECK_ERR_SAYS(get(&o, &src), -EINVAL, "struct test_opts");
 		tail[i] = 0;
 	}
 	CHECK_OK(get(&o, &src));
@@ -68,8 +67,7 @@ TEST(a_size_that_is_not_set)
 {
 	struct ours src = { 0, 1, 2, NULL }, o;
 
-	CHECK_ERR(get(&o, &src), -EINVAL);
-	CHECK_SAYS("struct test_opts has a size of 0");
+	CHECK_ERR_SAYS(get(&o, &src), -EINVAL, "struct test_opts has a size of 0");
 	src.size = sizeof(size_t) - 1;
 	CHECK_ERR(get(&o, &src), -EINVAL);
 }
@@ -277,8 +275,7 @@ TEST(every_function_looks_at_the_size)
 			CHECK_ERR(t->call(opts), -ENOSYS);
 			continue;
 		}
-		CHECK_ERR(t->call(opts), -EINVAL);
-		CHECK_SAYS("has a size of 0");
+		CHECK_ERR_SAYS(t->call(opts), -EINVAL, "has a size of 0");
 
 		size = sizeof(size);
 		memcpy(opts, &size, sizeof(size));
@@ -289,15 +286,13 @@ TEST(every_function_looks_at_the_size)
 		CHECK_EQ(t->call(opts), t->otherwise);
 
 		opts[t->size + 63] = 1;
-		CHECK_ERR(t->call(opts), -EINVAL);
-		CHECK_SAYS("an option that dlbuf");
+		CHECK_ERR_SAYS(t->call(opts), -EINVAL, "an option that dlbuf");
 		size = t->size;
 		memset(opts, 0, sizeof(opts));
 		memcpy(opts, &size, sizeof(size));
 		if (t->reserved) {
 			opts[t->reserved + 3] = 1;
-			CHECK_ERR(t->call(opts), -EINVAL);
-			CHECK_SAYS("it must be 0");
+			CHECK_ERR_SAYS(t->call(opts), -EINVAL, "it must be 0");
 		}
 		if (ktap.result->failures != before)
 			ktap_note(__FILE__, __LINE__, "that was %s", t->name);

@@ -92,8 +92,10 @@ static int compare_image(const struct run *r, const struct dlbuf_prepare_info *i
 				X = wT - 1 - X;
 			if (info->flags & DLBUF_PREPARE_FLIP_Y)
 				Y = hT - 1 - Y;
-			i = info->turn == 0 ? X : info->turn == 1 ? Y : info->turn == 2 ? wT - 1 - X : hT - 1 - Y;
-			j = info->turn == 0 ? Y : info->turn == 1 ? wT - 1 - X : info->turn == 2 ? hT - 1 - Y : X;
+			i = info->turn == 0 ? X : info->turn == 1 ? Y :
+			    info->turn == 2 ? wT - 1 - X : hT - 1 - Y;
+			j = info->turn == 0 ? Y : info->turn == 1 ? wT - 1 - X :
+			    info->turn == 2 ? hT - 1 - Y : X;
 			if (!bar)
 				reference(components, n, o, i, j, rgb);
 			for (int c = 0; c < C; c++) {
@@ -104,10 +106,12 @@ static int compare_image(const struct run *r, const struct dlbuf_prepare_info *i
 				double std = o->std[c] ? o->std[c] : 1;
 				int from = o->channels == DLBUF_CHANNELS_BGR ? 2 - c : c;
 
-				want = ((bar ? o->pad[c] : 255 * rgb[from]) * scale - o->mean[c]) / std;
+				want = ((bar ? o->pad[c] : 255 * rgb[from]) * scale -
+					o->mean[c]) / std;
 				full = fabs(255 * scale / std);
 				if (t.bits == 8) {
-					want = want / (o->quant_scale ? o->quant_scale : 1) + o->zero_point;
+					want = want / (o->quant_scale ? o->quant_scale : 1) +
+						o->zero_point;
 					want = fmin(fmax(want, t.code == kDLInt ? -128 : 0),
 						    t.code == kDLInt ? 127 : 255);
 				}
@@ -116,10 +120,13 @@ static int compare_image(const struct run *r, const struct dlbuf_prepare_info *i
 					*worst = err / full;
 				if (bytes && err > *worst_byte)
 					*worst_byte = err;
-				if (!(err <= (bytes ? 2 / 3. : tolerance(t, want, full))) && wrong++ < 3)
-					ktap_note(NULL, 0, "%s %ux%u filter %d: %lld,%lld channel %d "
-						  "is %g, not %g", r->l->name, r->w, r->h, o->filter,
-						  (long long)x, (long long)y, c, got, want);
+				if (!(err <= (bytes ? 2 / 3. : tolerance(t, want, full))) &&
+				    wrong++ < 3)
+					ktap_note(NULL, 0,
+						  "%s %ux%u filter %d: %lld,%lld channel %d "
+						  "is %g, not %g", r->l->name, r->w, r->h,
+						  o->filter, (long long)x, (long long)y, c,
+						  got, want);
 			}
 		}
 	}
@@ -152,7 +159,8 @@ static int compare_crops(const struct run *r, const struct scene *s,
 	plan->kernels = like->kernels;
 	plan->byte_kernels = like->byte_kernels;
 	wrong = !CHECK(!dlbuf_prepare_tensors(plan, planes->list, s->nplanes,
-					      RUN(.crops = crops, .ncrops = 3, .infos = infos), out)) ||
+					      RUN(.crops = crops, .ncrops = 3, .infos = infos),
+					      out)) ||
 		!CHECK(!memcmp(data, image, bytes) && !memcmp(data + 2 * bytes, image, bytes)) ||
 		!CHECK(!memcmp(&infos[0], info, sizeof(*info)) &&
 		       !memcmp(&infos[2], info, sizeof(*info)) && infos[1].crop_width == r->w);
@@ -164,7 +172,8 @@ static int compare_crops(const struct run *r, const struct scene *s,
 static bool reached_sum[10];
 
 /* The cases of bytes.h that a plan in fixed point has run. */
-static bool reached_load[BYTES_IN_ORDER + 1][4], reached_kind[BYTES_BGR_OF_YUV + 1][2], reached_direct[2];
+static bool reached_load[BYTES_IN_ORDER + 1][4], reached_kind[BYTES_BGR_OF_YUV + 1][2],
+	reached_direct[2];
 static bool reached_pairs[2][2][2][2][2], reached_copied[2];
 /* And those of floats.h: rows as they are or sums of two. */
 static bool reached_floats[BYTES_YUV + 1][2], reached_direct_floats[3];
@@ -208,14 +217,16 @@ static void reach_floats(const struct dlbuf_prepare *p)
 		for (int j = 0; j < 3; j++)
 			zeros += !m[c][j];
 	for (uint32_t i = 0; i < y->n; i++)
-		pairs |= y->taps > 1 && y->high - y->low < y->n && y->weights[((y->n + 7) & ~7u) + i];
+		pairs |= y->taps > 1 && y->high - y->low < y->n &&
+			 y->weights[((y->n + 7) & ~7u) + i];
 	if (zeros == 6)
 		kind = BYTES_EACH;
 	else if (zeros == 2 && m[0][0] == m[1][0] && m[0][0] == m[2][0])
 		kind = BYTES_YUV;
 	reached_floats[kind][pairs] = true;
 	if (p->direct)
-		reached_direct_floats[p->groups[1].kept ? 0 : p->groups[0].taps || p->y[0].taps > 1 ? 2 : 1] = true;
+		reached_direct_floats[p->groups[1].kept ? 0 :
+				      p->groups[0].taps || p->y[0].taps > 1 ? 2 : 1] = true;
 }
 
 static void reach(const struct dlbuf_prepare *p)
@@ -264,7 +275,8 @@ static int compare(const struct run *r, double *worst)
 	const struct {
 		const struct prepare_kernels *kernels;
 		const struct byte_kernels *bytes;
-	} others[] = { { NULL, NULL }, { &prepare_kernels, older_bytes() }, { &prepare_kernels, NULL } };
+	} others[] = { { NULL, NULL }, { &prepare_kernels, older_bytes() },
+		{ &prepare_kernels, NULL } };
 	struct dlbuf_prepare_info info = { .size = sizeof(info) };
 	int n = r->l->at[1].plane < 0 ? 1 : 3, wrong = 0;
 	DLDataType t = r->o.dtype.bits ? r->o.dtype : types[0];
@@ -296,7 +308,8 @@ static int compare(const struct run *r, double *worst)
 
 	scene_tensors(&s, &planes);
 	for (size_t k = 0; k < ARRAY_SIZE(others) && !wrong; k++) {
-		if (k && plan->kernels == others[k].kernels && plan->byte_kernels == others[k].bytes)
+		if (k && plan->kernels == others[k].kernels &&
+		    plan->byte_kernels == others[k].bytes)
 			continue;
 		if (k) {
 			plan->kernels = others[k].kernels;
@@ -313,7 +326,8 @@ static int compare(const struct run *r, double *worst)
 		if (!wrong)
 			wrong = compare_image(r, &info, components, n, data + image,
 					      plan->ngroups && !plan->in_floats,
-					      plan->wide.found ? &worst_of_wide : &worst_of_bytes, worst);
+					      plan->wide.found ? &worst_of_wide : &worst_of_bytes,
+					      worst);
 		reach(plan);
 		taken[path_of(plan, nhwc && C == 3)]++;
 		for (size_t i = 0; i < ARRAY_SIZE(layouts); i++)
@@ -353,8 +367,9 @@ TEST(formats_and_filters)
 	}
 	for (int n = 1; n < 10; n++)
 		CHECK_MSG(reached_sum[n], "sums of %d rows", n);
-	ktap_note(NULL, 0, "largest error of float32: %.1e of full scale; of bytes in fixed point: %.3f", worst,
-		  worst_of_bytes);
+	ktap_note(NULL, 0,
+		  "largest error of float32: %.1e of full scale; of bytes in fixed point: %.3f",
+		  worst, worst_of_bytes);
 }
 
 /* Bytes in fixed point: each way to load samples, each kind of matrix, one sample and two. */
@@ -363,10 +378,11 @@ TEST(bytes)
 	static const struct {
 		uint32_t w, h, ow, oh;
 	} sizes[] = { { 34, 22, 17, 11 }, { 58, 30, 12, 9 }, { 22, 10, 51, 37 }, { 36, 18, 36, 18 },
-		      { 130, 20, 40, 12 }, { 96, 60, 32, 20 }, { 260, 12, 20, 5 }, { 40, 9, 131, 9 } };
+		      { 130, 20, 40, 12 }, { 96, 60, 32, 20 }, { 260, 12, 20, 5 },
+		      { 40, 9, 131, 9 } };
 	/* The first cubic one has a crop of few pixels. */
-	static const int filters[] = { DLBUF_FILTER_BILINEAR, DLBUF_FILTER_NEAREST, DLBUF_FILTER_AREA,
-				       DLBUF_FILTER_CUBIC, DLBUF_FILTER_CUBIC, DLBUF_FILTER_TRIANGLE };
+	static const int filters[] = { DLBUF_FILTER_BILINEAR, DLBUF_FILTER_NEAREST,
+		DLBUF_FILTER_AREA, DLBUF_FILTER_CUBIC, DLBUF_FILTER_CUBIC, DLBUF_FILTER_TRIANGLE };
 	const struct byte_kernels *fixed;
 	double worst = 0;
 
@@ -376,10 +392,13 @@ TEST(bytes)
 		for (size_t k = 0; layouts[i].bits == 8 && k < 2 * ARRAY_SIZE(sizes); k++) {
 			for (size_t f = 0; f < ARRAY_SIZE(filters); f++) {
 				uint32_t n = i + k + f, odd = k % 2;
-				struct run r = { &layouts[i], sizes[k / 2].w + odd, sizes[k / 2].h + odd, {
-					.size = sizeof(r.o), .width = sizes[k / 2].ow, .height = sizes[k / 2].oh,
+				struct run r = { &layouts[i], sizes[k / 2].w + odd,
+					sizes[k / 2].h + odd, {
+					.size = sizeof(r.o), .width = sizes[k / 2].ow,
+						.height = sizes[k / 2].oh,
 					.filter = filters[f], .dtype = types[1 + n % 5 / 4],
-					.channels = n % 3, .flags = n / 3 % 2 ? DLBUF_PREPARE_NHWC : 0 },
+					.channels = n % 3,
+					.flags = n / 3 % 2 ? DLBUF_PREPARE_NHWC : 0 },
 					(n / 3 + f) % 3 == 0 };
 
 				r.o.zero_point = r.o.dtype.code == kDLInt ? -128 : 0;
@@ -407,24 +426,29 @@ TEST(bytes)
 			}
 		}
 	}
-	ktap_note(NULL, 0, "largest error of bytes in fixed point: %.3f, of wide filters %.3f; plans by "
-		  "samples and matrix: %u, without rows between: %u, pairs: %u, copies: %u, wide filters: %u",
-		  worst_of_bytes, worst_of_wide, taken[PATH_BYTES], taken[PATH_DIRECT], taken[PATH_PAIRS],
-		  taken[PATH_COPIED], taken[PATH_WIDE_BYTES]);
+	ktap_note(NULL, 0,
+		  "largest error of bytes in fixed point: %.3f, of wide filters %.3f; plans by "
+		  "samples and matrix: %u, without rows between: %u, pairs: %u, copies: %u, "
+		  "wide filters: %u",
+		  worst_of_bytes, worst_of_wide, taken[PATH_BYTES], taken[PATH_DIRECT],
+		  taken[PATH_PAIRS], taken[PATH_COPIED], taken[PATH_WIDE_BYTES]);
 	for (size_t i = 0; fixed && i < ARRAY_SIZE(layouts); i++) {
 		const struct layout *l = &layouts[i];
 
 		if (l->bits == 8 && !l->mosaic && !l->packed && !l->hsv && !l->order)
-			CHECK_MSG(fixed_of[i] >= 2 * ARRAY_SIZE(sizes), "%s: %u plans", l->name, fixed_of[i]);
+			CHECK_MSG(fixed_of[i] >= 2 * ARRAY_SIZE(sizes), "%s: %u plans", l->name,
+				  fixed_of[i]);
 	}
 	for (int load = 0; load <= BYTES_IN_ORDER; load++)
 		for (int n = 1; n < 4; n++)
 			if (n == 1 || (n == 2 && load < BYTES_OF_2) ||
 			    (n == 3 && (load == BYTES_OF_4 || load == BYTES_OF_8)))
-				CHECK_MSG(reached_load[load][n] == !!fixed, "load %d of %d components", load, n);
+				CHECK_MSG(reached_load[load][n] == !!fixed,
+					  "load %d of %d components", load, n);
 	for (int kind = 0; kind <= BYTES_BGR_OF_YUV; kind++)
 		for (int pixels = 0; pixels < 2; pixels++)
-			CHECK_MSG(reached_kind[kind][pixels] == !!fixed, "kind %d, pixels %d", kind, pixels);
+			CHECK_MSG(reached_kind[kind][pixels] == !!fixed, "kind %d, pixels %d", kind,
+				  pixels);
 	CHECK(!fixed == !taken[PATH_WIDE_BYTES]);
 	CHECK_EQ(reached_direct[0] + reached_direct[1], fixed ? 2 : 0);
 	CHECK_EQ(reached_copied[0] + reached_copied[1], fixed ? 2 : 0);
@@ -444,8 +468,8 @@ TEST(pairs)
 		uint32_t w = i % 100 + 1, half = i / 100 % 2, n = i / 200 + w;
 		struct run r = { &layouts[i / 200], half ? 2 * w : w, half ? 8 : 5, {
 			.size = sizeof(r.o), .width = w, .height = half ? 4 - (n % 7 == 0) : 5,
-			.dtype = types[1 + n % 5 / 4], .channels = n % 2 ? DLBUF_CHANNELS_BGR : 0, .flags = DLBUF_PREPARE_NHWC,
-			.colour.chroma_site = n / 2 % 4 }, true };
+			.dtype = types[1 + n % 5 / 4], .channels = n % 2 ? DLBUF_CHANNELS_BGR : 0,
+			.flags = DLBUF_PREPARE_NHWC, .colour.chroma_site = n / 2 % 4 }, true };
 
 		r.o.zero_point = r.o.dtype.code == kDLInt ? -128 : 0;
 		/* A part, which begins with the second sample of chroma. */
@@ -461,12 +485,14 @@ TEST(pairs)
 		if ((r.l->hsub == 2 || r.l->at[0].step == 4) && r.l->bits == 8)
 			CHECK(!compare(&r, &worst));
 	}
-	ktap_note(NULL, 0, "largest error of bytes in fixed point: %.3f; plans of pairs: %u, of copies: %u",
+	ktap_note(NULL, 0,
+		  "largest error of bytes in fixed point: %.3f; plans of pairs: %u, of copies: %u",
 		  worst_of_bytes, taken[PATH_PAIRS], taken[PATH_COPIED]);
 	for (uint32_t k = 0; k < 32; k++)
 		if (k & 16 || !(k & 8))
-			CHECK_MSG(reached_pairs[k >> 4][k >> 3 & 1][k >> 2 & 1][k >> 1 & 1][k & 1] ==
-				  (fixed && (k & 16 ? !!fixed->pairs : fixed->planar)), "pairs %u", k);
+			CHECK_MSG((fixed && (k & 16 ? !!fixed->pairs : fixed->planar)) ==
+				  reached_pairs[k >> 4][k >> 3 & 1][k >> 2 & 1][k >> 1 & 1][k & 1],
+				  "pairs %u", k);
 }
 
 /*
@@ -480,8 +506,9 @@ TEST(narrow)
 		uint32_t w, out;
 	} crops[] = {
 		{ 0, 0, 1, 1 }, { 0, 0, 1, 4 }, { 0, 0, 1, 40 }, { 0, 0, 2, 5 }, { 0, 0, 3, 4 },
-		{ 0, 0, 3, 17 }, { 0, 0, 5, 6 }, { 7, 1, 60, 8 }, { 8, 1, 60, 33 }, { 58, 2, 60, 3 },
-		{ 12.61, 3.39, 17, 4 }, { 2.25, 5.75, 8, 7 }, { 20.5, 2.5, 40, 4 }, { 6.75, 1.25, 8, 2 },
+		{ 0, 0, 3, 17 }, { 0, 0, 5, 6 }, { 7, 1, 60, 8 }, { 8, 1, 60, 33 },
+		{ 58, 2, 60, 3 }, { 12.61, 3.39, 17, 4 }, { 2.25, 5.75, 8, 7 },
+		{ 20.5, 2.5, 40, 4 }, { 6.75, 1.25, 8, 2 },
 	};
 	double worst = 0;
 
@@ -491,9 +518,11 @@ TEST(narrow)
 			struct run r = { &layouts[i], crops[c].w, h, {
 				.size = sizeof(r.o), .width = crops[c].out, .height = h,
 				.filter = k % 2 ? DLBUF_FILTER_NEAREST : DLBUF_FILTER_BILINEAR,
-				.dtype = types[1 + n % 5 / 4], .channels = n % 2 ? DLBUF_CHANNELS_BGR : 0,
+				.dtype = types[1 + n % 5 / 4],
+				.channels = n % 2 ? DLBUF_CHANNELS_BGR : 0,
 				.flags = n % 3 ? DLBUF_PREPARE_NHWC : 0, .crop_x = crops[c].x,
-				.crop_width = crops[c].width, .crop_height = crops[c].width ? h : 0 } };
+				.crop_width = crops[c].width, .crop_height = crops[c].width ?
+				h : 0 } };
 
 			state = n;
 			r.o.zero_point = r.o.dtype.code == kDLInt ? -128 : 0;
@@ -502,12 +531,15 @@ TEST(narrow)
 		}
 }
 
-/* Bytes whose samples need no rounding, with a matrix in floats; wider and narrower than vectors. */
+/*
+ * Bytes whose samples need no rounding, with a matrix in floats; wider and narrower than vectors.
+ */
 TEST(bytes_in_floats)
 {
 	static const struct {
 		uint32_t w, h, ow, oh;
-	} sizes[] = { { 34, 20, 34, 20 }, { 48, 16, 16, 8 }, { 40, 12, 20, 24 }, { 108, 60, 36, 20 },
+	} sizes[] = { { 34, 20, 34, 20 }, { 48, 16, 16, 8 }, { 40, 12, 20, 24 },
+		{ 108, 60, 36, 20 },
 		      { 6, 4, 6, 8 }, { 54, 8, 18, 6 }, { 60, 24, 40, 16 }, { 20, 8, 40, 9 } };
 	const struct byte_kernels *fixed;
 	double worst = 0;
@@ -516,10 +548,13 @@ TEST(bytes_in_floats)
 	for (uint32_t i = 0, n = 0; fixed && i < ARRAY_SIZE(layouts); i++) {
 		for (uint32_t k = 0; layouts[i].bits == 8 && k < 4 * ARRAY_SIZE(sizes); k++, n++) {
 			struct run r = { &layouts[i], sizes[k / 4].w, sizes[k / 4].h, {
-				.size = sizeof(r.o), .width = sizes[k / 4].ow, .height = sizes[k / 4].oh,
+				.size = sizeof(r.o), .width = sizes[k / 4].ow,
+					.height = sizes[k / 4].oh,
 				.filter = n % 7 ? DLBUF_FILTER_BILINEAR : DLBUF_FILTER_NEAREST,
-				.dtype = types[n % 3 ? 0 : n / 3 % 5], .channels = n % 5 ? 0 : n / 5 % 3,
-				.flags = (n / 4 % 2 ? DLBUF_PREPARE_NHWC : 0) | DLBUF_PREPARE_EXACT }, true };
+				.dtype = types[n % 3 ? 0 : n / 3 % 5],
+				.channels = n % 5 ? 0 : n / 5 % 3,
+				.flags = (n / 4 % 2 ? DLBUF_PREPARE_NHWC : 0) |
+				DLBUF_PREPARE_EXACT }, true };
 
 			r.o.zero_point = r.o.dtype.code == kDLInt ? -128 : 0;
 			if (n % 4 == 1) {
@@ -534,10 +569,11 @@ TEST(bytes_in_floats)
 	ktap_note(NULL, 0, "largest error of float32: %.1e of full scale", worst);
 	for (int kind = 0; kind <= BYTES_YUV; kind++)
 		for (int pairs = 0; pairs < 2; pairs++)
-			CHECK_MSG(reached_floats[kind][pairs] == (kind != BYTES_ONE && fixed && fixed->floats),
-				  "kind %d, pairs %d", kind, pairs);
+			CHECK_MSG(reached_floats[kind][pairs] == (kind != BYTES_ONE && fixed &&
+				fixed->floats), "kind %d, pairs %d", kind, pairs);
 	for (int how = 0; how < 3; how++)
-		CHECK_MSG(reached_direct_floats[how] == (fixed && fixed->floats), "direct, %d samples of luma", how);
+		CHECK_MSG(reached_direct_floats[how] == (fixed && fixed->floats),
+			  "direct, %d samples of luma", how);
 }
 
 /* Each layout of bit fields and of samples that share bytes. The bits between are noise. */
@@ -559,26 +595,39 @@ TEST(bit_fields)
 		{ "RX15RA15", { .space = DRM, .bits = 16, .field = BITS(11, 5, 6, 5, 1, 5) } },
 		{ "BX15BA15", { .space = DRM, .bits = 16, .field = BITS(1, 5, 6, 5, 11, 5) } },
 		{ "BG16", { .space = DRM, .bits = 16, .field = BITS(0, 5, 5, 6, 11, 5) } },
-		{ "R5A8", { .space = DRM, .bits = 16, .rows = true, .groups = { 0, 1 }, .field = BITS(11, 5, 5, 6, 0, 5) } },
-		{ "B5A8", { .space = DRM, .bits = 16, .rows = true, .groups = { 0, 1 }, .field = BITS(0, 5, 5, 6, 11, 5) } },
+		{ "R5A8", { .space = DRM, .bits = 16, .rows = true, .groups = { 0, 1 },
+			.field = BITS(11, 5, 5, 6, 0, 5) } },
+		{ "B5A8", { .space = DRM, .bits = 16, .rows = true, .groups = { 0, 1 },
+			.field = BITS(0, 5, 5, 6, 11, 5) } },
 		{ "XR30AR30", { .space = DRM, .bits = 32, .field = BITS(20, 10, 10, 10, 0, 10) } },
 		{ "XB30AB30", { .space = DRM, .bits = 32, .field = BITS(0, 10, 10, 10, 20, 10) } },
 		{ "RX30RA30", { .space = DRM, .bits = 32, .field = BITS(22, 10, 12, 10, 2, 10) } },
 		{ "BX30BA30", { .space = DRM, .bits = 32, .field = BITS(2, 10, 12, 10, 22, 10) } },
-		{ "XY30", { .space = DRM, .bits = 32, .yuv = true, .field = BITS(0, 10, 10, 10, 20, 10) } },
-		{ "XV30", { .space = DRM, .bits = 32, .yuv = true, .field = BITS(10, 10, 0, 10, 20, 10) } },
+		{ "XY30", { .space = DRM, .bits = 32, .yuv = true,
+			.field = BITS(0, 10, 10, 10, 20, 10) } },
+		{ "XV30", { .space = DRM, .bits = 32, .yuv = true,
+			.field = BITS(10, 10, 0, 10, 20, 10) } },
 		{ "R444", { .space = V4L2, .bits = 16, .field = BITS(8, 4, 4, 4, 0, 4) } },
 		{ "RGBO", { .space = V4L2, .bits = 16, .field = BITS(10, 5, 5, 5, 0, 5) } },
-		{ "Y444", { .space = V4L2, .bits = 16, .yuv = true, .field = BITS(8, 4, 4, 4, 0, 4) } },
-		{ "YUVO", { .space = V4L2, .bits = 16, .yuv = true, .field = BITS(10, 5, 5, 5, 0, 5) } },
-		{ "YUVP", { .space = V4L2, .bits = 16, .yuv = true, .field = BITS(11, 5, 5, 6, 0, 5) } },
-		{ "BGRH", { .space = V4L2, .bits = 32, .swapped = true, .field = BITS(14, 6, 20, 6, 26, 6) } },
+		{ "Y444", { .space = V4L2, .bits = 16, .yuv = true,
+			.field = BITS(8, 4, 4, 4, 0, 4) } },
+		{ "YUVO", { .space = V4L2, .bits = 16, .yuv = true,
+			.field = BITS(10, 5, 5, 5, 0, 5) } },
+		{ "YUVP", { .space = V4L2, .bits = 16, .yuv = true,
+			.field = BITS(11, 5, 5, 6, 0, 5) } },
+		{ "BGRH", { .space = V4L2, .bits = 32, .swapped = true,
+			.field = BITS(14, 6, 20, 6, 26, 6) } },
 #ifdef CONFIG_FORMATS_ALL
-		{ "RGBQAR1\xb5XR1\xb5", { .space = V4L2, .bits = 16, .swapped = true, .rows = true, .field = BITS(10, 5, 5, 5, 0, 5) } },
-		{ "RGBR", { .space = V4L2, .bits = 16, .swapped = true, .rows = true, .field = BITS(11, 5, 5, 6, 0, 5) } },
-		{ "Y16\xa0", { .space = V4L2, .bits = 16, .swapped = true, .rows = true, .field = BITS(0, 16, 0, 0, 0, 0) } },
+		{ "RGBQAR1\xb5XR1\xb5", { .space = V4L2, .bits = 16, .swapped = true, .rows = true,
+			.field = BITS(10, 5, 5, 5, 0, 5) } },
+		{ "RGBR", { .space = V4L2, .bits = 16, .swapped = true, .rows = true,
+			.field = BITS(11, 5, 5, 6, 0, 5) } },
+		{ "Y16\xa0", { .space = V4L2, .bits = 16, .swapped = true, .rows = true,
+			.field = BITS(0, 16, 0, 0, 0, 0) } },
 #endif
-#define CSI2(d, ...) { .space = V4L2, .bits = 8, .depth = d, .packed = d == 12 ? 2 : 4, .rows = true, __VA_ARGS__ }
+#define CSI2(d, ...) \
+	{ .space = V4L2, .bits = 8, .depth = d, .packed = d == 12 ? 2 : 4, .rows = true, \
+	  __VA_ARGS__ }
 #define PATTERN(d, m) CSI2(d, .mosaic = m, .at = { { 0, 0, 1 } })
 		{ "pRAA", PATTERN(10, "RGGB") }, { "pBAA", PATTERN(10, "BGGR") },
 		{ "pGAA", PATTERN(10, "GBRG") }, { "pgAA", PATTERN(10, "GRBG") },
@@ -590,9 +639,12 @@ TEST(bit_fields)
 		{ "Y12P", CSI2(12, .at = { { 0, 0, 1 }, { .plane = -1 } }) },
 		{ "Y14P", CSI2(14, .at = { { 0, 0, 1 }, { .plane = -1 } }) },
 		/* Without fields: other formats that consist of groups. */
-		{ "HSV3", { .space = V4L2, .bits = 8, .depth = 8, .hsv = true, .at = { { 0, 0, 3 }, { 0, 1, 3 }, { 0, 2, 3 } }, .groups = { 3 } } },
-		{ "TD08", { .space = V4L2, .bits = 8, .depth = 8, .negative = true, .at = { { 0, 0, 1 }, { .plane = -1 } } } },
-		{ "Z16 TU16", { .space = V4L2, .bits = 16, .depth = 16, .at = { { 0, 0, 1 }, { .plane = -1 } } } },
+		{ "HSV3", { .space = V4L2, .bits = 8, .depth = 8, .hsv = true,
+			.at = { { 0, 0, 3 }, { 0, 1, 3 }, { 0, 2, 3 } }, .groups = { 3 } } },
+		{ "TD08", { .space = V4L2, .bits = 8, .depth = 8, .negative = true,
+			.at = { { 0, 0, 1 }, { .plane = -1 } } } },
+		{ "Z16 TU16", { .space = V4L2, .bits = 16, .depth = 16,
+			.at = { { 0, 0, 1 }, { .plane = -1 } } } },
 	};
 	double worst = 0;
 	int i = 0;
@@ -600,12 +652,15 @@ TEST(bit_fields)
 	for (size_t k = 0; k < ARRAY_SIZE(rows); k++) {
 		for (const char *c = rows[k].codes; *c; c += 4, i++) {
 			struct layout l = rows[k].l;
-			struct run r = { &l, 23, 11, { .size = sizeof(r.o), .width = 17, .height = 9,
-				.filter = i % 6, .channels = i % 4 ? 0 : DLBUF_CHANNELS_GREY,
-				.crop_x = 2.5, .crop_y = 1, .crop_width = 19.5, .crop_height = 9 }, true };
+			struct run r = { &l, 23, 11,
+				{ .size = sizeof(r.o), .width = 17, .height = 9, .filter = i % 6,
+				  .channels = i % 4 ? 0 : DLBUF_CHANNELS_GREY,
+				.crop_x = 2.5, .crop_y = 1, .crop_width = 19.5,
+				.crop_height = 9 }, true };
 
 			l.name = c;
-			l.code = CC((unsigned char)c[0], (unsigned char)c[1], (unsigned char)c[2], (unsigned char)c[3]);
+			l.code = CC((unsigned char)c[0], (unsigned char)c[1], (unsigned char)c[2],
+				    (unsigned char)c[3]);
 			l.hsub = l.vsub = 1;
 			l.groups[0] = l.groups[0] ? l.groups[0] : 1;
 			for (int j = 0; j < 3 && l.field[0].depth; j++) {
@@ -641,7 +696,10 @@ static char *guarded(void)
 	return p + GUARDED;
 }
 
-/* Where planes and tensor are in their areas; this processor's kernels, those of older ones, floats alone. */
+/*
+ * Where planes and tensor are in their areas; this processor's kernels, those of older ones,
+ * floats alone.
+ */
 enum { AT_BEGINNING = 1, AT_END = 2, OWN = 4, OLDER = 8, FLOATS = 16 };
 
 /* Runs a plan of w x h pixels in each of these ways; returns its path with the first kernels. */
@@ -817,8 +875,8 @@ TEST(widths_between_pages)
 		}
 		/* Other processors have floats alone. */
 		if (fixed && fixed->floats)
-			CHECK_MSG(widths == 201 - rows[r].least, "row %zu, %s: %u widths", r, l->name,
-				  widths);
+			CHECK_MSG(widths == 201 - rows[r].least, "row %zu, %s: %u widths", r,
+				  l->name, widths);
 	}
 	for (size_t k = 0; k < ARRAY_SIZE(areas); k++)
 		munmap(areas[k] - GUARDED, 3 * GUARDED);
@@ -871,8 +929,9 @@ TEST(options)
 		if (!CHECK(!compare(&r, &worst)))
 			ktap_note(NULL, 0, "seed %u", seed);
 	}
-	ktap_note(NULL, 0, "largest error of float32: %.1e of full scale; of bytes in fixed point: %.3f", worst,
-		  worst_of_bytes);
+	ktap_note(NULL, 0,
+		  "largest error of float32: %.1e of full scale; of bytes in fixed point: %.3f",
+		  worst, worst_of_bytes);
 }
 
 KTAP_MAIN()

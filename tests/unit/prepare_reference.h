@@ -46,7 +46,8 @@ static uint32_t up(uint32_t n, uint32_t by)
 /* Pixels of a group of a plane. */
 static int pixels_of(const struct layout *l, int plane)
 {
-	return plane || (l->groups[0] == 4 && l->at[0].step == 2 && !l->hsv) ? l->hsub : l->order ? 8 : 1;
+	return plane || (l->groups[0] == 4 && l->at[0].step == 2 && !l->hsv) ? l->hsub :
+		l->order ? 8 : 1;
 }
 
 /* A word in memory: an element of a tensor, or bytes. */
@@ -71,7 +72,8 @@ static void scene_make(struct scene *s, const struct layout *l, uint32_t w, uint
 	s->frame.colour.hue = l->hsv ? w % 3 : 0;
 	/* The visible picture begins anywhere in the pattern. */
 	if (l->mosaic || l->packed) {
-		s->frame.crop = (struct dlbuf_rect){ noise() % (l->packed ? 8 : 2), noise() % 2, w, h };
+		s->frame.crop = (struct dlbuf_rect){ noise() % (l->packed ? 8 : 2),
+			noise() % 2, w, h };
 		s->frame.width += s->frame.crop.x + noise() % 2;
 		s->frame.height += s->frame.crop.y + noise() % 2;
 	}
@@ -80,7 +82,8 @@ static void scene_make(struct scene *s, const struct layout *l, uint32_t w, uint
 		uint32_t n = up(w, hs) * l->groups[i], rows = up(h, vs);
 
 		if (l->packed)
-			n = up(w + s->frame.crop.x % l->packed, l->packed) * (l->packed * l->depth / 8);
+			n = up(w + s->frame.crop.x % l->packed, l->packed) *
+			(l->packed * l->depth / 8);
 		s->pitches[i] = (int64_t)n * bytes + bytes * (noise() % 5);
 		/* The last row ends at the end of the allocation, for the sanitizer. */
 		s->sizes[i] = s->pitches[i] * (rows - 1) + (size_t)n * bytes;
@@ -89,7 +92,8 @@ static void scene_make(struct scene *s, const struct layout *l, uint32_t w, uint
 		for (uint32_t y = 0; y < rows; y++) {
 			for (uint32_t x = 0; x < n; x++) {
 				char *at = s->planes[i] + y * s->pitches[i] + (size_t)x * bytes;
-				uint32_t v = l->field[0].depth || l->packed ? noise() << 16 ^ noise() :
+				uint32_t v = l->field[0].depth ||
+					l->packed ? noise() << 16 ^ noise() :
 					noise() % (l->depth ? 1u << l->depth : 1) << l->shift;
 				uint32_t full = l->field[0].depth || l->packed ? UINT32_MAX :
 					((l->depth ? 1u << l->depth : 1) - 1) << l->shift;
@@ -99,8 +103,9 @@ static void scene_make(struct scene *s, const struct layout *l, uint32_t w, uint
 
 				if (l->bits == -16)
 					v16 = half_of(f);
-				memcpy(at, l->bits == 8 ? (void *)&v8 : l->bits == -32 ? (void *)&f :
-				       l->bits == 32 ? (void *)&v : (void *)&v16, bytes);
+				memcpy(at, l->bits == 8 ? (void *)&v8 : l->bits == -32 ?
+				       (void *)&f : l->bits == 32 ? (void *)&v : (void *)&v16,
+				       bytes);
 			}
 		}
 	}
@@ -265,8 +270,8 @@ static double mosaic_at(const struct scene *s, int c, int64_t x, int64_t y)
 			int64_t py = mirrored(y + rings[ring][i][0], s->h);
 			int64_t px = mirrored(x + rings[ring][i][1], s->w);
 
-			if (s->l->mosaic[(py + s->frame.crop.y) % 2 * 2 + (px + s->frame.crop.x) % 2] !=
-			    "RGB"[c])
+			if (s->l->mosaic[(py + s->frame.crop.y) % 2 * 2 +
+				(px + s->frame.crop.x) % 2] != "RGB"[c])
 				continue;
 			sum += value_at(s, 0, px, py);
 			n++;

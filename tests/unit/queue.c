@@ -225,13 +225,12 @@ static int start_with_fences(struct queue_device *dev, uint32_t flags)
 }
 
 /* Fences go to the driver and come from it; a lease has the device's event. */
-TEST(a_driver_with_fences)
+DOUBLE_CASE(a_driver_with_fences, "")
 {
 	struct queue_ops with = { OPS, .call_host = call_host,
 		.wait_fence = wait_fence, .export_fence = export_fence };
 	int fence, end_of = -1;
 
-	begin("");
 	with.start = start_with_fences;
 	ops = &with;
 	on = &drivers[0];
@@ -246,7 +245,6 @@ TEST(a_driver_with_fences)
 	until_over(end_of);
 	close(fence);
 	give_up(&f);
-	end();
 }
 #else
 KTAP_SKIPPED("no device with queues is built")

@@ -691,8 +691,7 @@ static void check_under_way(enum dlbuf_path path)
 	CHECK_OK(f.dev->backend->pending(imp, DLBUF_WRITE, &writer));
 	let_the_thread_look();
 	CHECK(writer >= 3 && !signalled(writer));
-	CHECK_ERR(dlbuf_device_drain(f.dev, 1), -ETIME);
-	CHECK_SAYS("not complete at the deadline");
+	CHECK_ERR_SAYS(dlbuf_device_drain(f.dev, 1), -ETIME, "not complete at the deadline");
 #ifdef CONFIG_FAULT_INJECTION
 	reader = -1;
 	for (unsigned long n = 1; reader; n++) {

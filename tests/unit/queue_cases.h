@@ -270,9 +270,8 @@ QUEUE_CASE(paths, ITSELF, NOTHING)
 		if (on->words[path])
 			continue;
 		begin(words);
-		CHECK_ERR(import_by(&f, open_device(), path, DLBUF_RW),
-			  -EOPNOTSUPP);
-		CHECK_SAYS(on->why_not[path]);
+		CHECK_ERR_SAYS(import_by(&f, open_device(), path, DLBUF_RW), -EOPNOTSUPP,
+			       on->why_not[path]);
 		import_finish(&f, -1);
 		dlbuf_device_close(f.dev);
 		end();

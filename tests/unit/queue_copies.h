@@ -156,8 +156,7 @@ QUEUE_CASE(copies_need_an_order, COPY, NO_ORDER)
 {
 	int out = 7;
 
-	CHECK_ERR(acquire(&f, DLBUF_READ, on->no_order, -1), -EINVAL);
-	CHECK_SAYS("this handle is none");
+	CHECK_ERR_SAYS(acquire(&f, DLBUF_READ, on->no_order, -1), -EINVAL, "this handle is none");
 	/* It ends all the same: the next one is a new copy. */
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
 	CHECK_EQ(release(&f, DLBUF_READ, on->no_order), -1);

@@ -139,8 +139,7 @@ QUEUE_CASE(another_backends_device, ITSELF, SAYS)
 	struct dlbuf_device *cpu = open_as("cpu");
 	int64_t version;
 
-	CHECK_ERR(on->get(cpu, true, &version), -EINVAL);
-	CHECK_SAYS("cpu is not a");
+	CHECK_ERR_SAYS(on->get(cpu, true, &version), -EINVAL, "cpu is not a");
 	dlbuf_device_close(cpu);
 }
 #endif
@@ -187,8 +186,7 @@ QUEUE_CASE(no_device_is_counted, ITSELF, COUNT)
 
 	begin("");
 	fake->look = none_counted;
-	CHECK_ERR(dlbuf_device_open(on->device, NULL, &dev), -ENODEV);
-	CHECK_SAYS("no device");
+	CHECK_ERR_SAYS(dlbuf_device_open(on->device, NULL, &dev), -ENODEV, "no device");
 	CHECK(!dev);
 	end();
 }
@@ -263,9 +261,8 @@ QUEUE_CASE(the_first_path_that_serves, ITSELF, SERVES)
 QUEUE_CASE(direct_is_compared, ITSELF, COMPARES)
 {
 	begin(on->compares);
-	CHECK_ERR(import_by(&f, open_device(), DLBUF_PATH_DIRECT, DLBUF_RW),
-		  -EOPNOTSUPP);
-	CHECK_SAYS("reads other bytes than the CPU does");
+	CHECK_ERR_SAYS(import_by(&f, open_device(), DLBUF_PATH_DIRECT, DLBUF_RW), -EOPNOTSUPP,
+		       "reads other bytes than the CPU does");
 	import_finish(&f, -1);
 	dlbuf_device_close(f.dev);
 	end();

@@ -77,8 +77,7 @@ QUEUE_CASE(every_refusal_of_an_export, ITSELF, EXPORTS)
 	REFUSES(dev, p, EXPORT_BYTES, type, 2, -EINVAL, "");
 	take_all_fds();
 	REFUSES(dev, p, 1, type, 0, -EMFILE, "has no free fd");
-	CHECK_ERR(try_alloc(dev, &tensor), -EMFILE);
-	CHECK_SAYS("has no free fd");
+	CHECK_ERR_SAYS(try_alloc(dev, &tensor), -EMFILE, "has no free fd");
 	give_back_fds();
 	/* Whether it is a layout is the layout's to say. */
 	REFUSES(dev, p, -1, type, 0, -EINVAL, "shape");
@@ -192,8 +191,7 @@ QUEUE_CASE(no_second_owner, ITSELF, EXPORTS)
 	dev = open_as(on->device);
 	before = fake->live[on->memory];
 	users = -1;
-	CHECK_ERR(try_alloc(dev, &tensor), -EOPNOTSUPP);
-	CHECK_SAYS("/proc/self/fdinfo");
+	CHECK_ERR_SAYS(try_alloc(dev, &tensor), -EOPNOTSUPP, "/proc/self/fdinfo");
 	for (int i = 0; i < 2; i++) {
 		users = 2;
 		REQUIRE_OK(try_alloc(dev, &tensor));

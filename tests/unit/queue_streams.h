@@ -302,8 +302,7 @@ static void check_lost(enum dlbuf_path path, int result, int error, const char *
 	}
 	lose(result);
 	in = pending_fence();
-	CHECK_ERR(acquire(&f, DLBUF_RW, app.stream, in), error);
-	CHECK_SAYS(says);
+	CHECK_ERR_SAYS(acquire(&f, DLBUF_RW, app.stream, in), error, says);
 	for (int i = 0; i < n; i++)
 		until_over(out[i]);
 	signal_fence(in);
@@ -325,8 +324,7 @@ static void check_lost(enum dlbuf_path path, int result, int error, const char *
 		CHECK_OK(wait_until(DLBUF_READ, UINT64_MAX));
 	give_up(&f);
 	settle();
-	CHECK_ERR(pending_report(-1, &id), -EIO);
-	CHECK_SAYS("a device was lost");
+	CHECK_ERR_SAYS(pending_report(-1, &id), -EIO, "a device was lost");
 	CHECK_OK(pending_report(-1, &id));
 	app_end(&app);
 	end();

@@ -50,17 +50,6 @@
 		dlclose(fake_lib);					\
 	} while (0)
 
-/* A case between begin(), with these words, and end(). */
-#define RULES(name, ...)						\
-	static void name##_rules(void);					\
-	TEST(name)							\
-	{								\
-		begin(__VA_ARGS__);					\
-		name##_rules();						\
-		end();							\
-	}								\
-	static void name##_rules(void)
-
 /* The status of a child that does this. A child that returns exits with 7. */
 static inline int child(void (*fn)(void))
 {

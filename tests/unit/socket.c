@@ -162,8 +162,7 @@ TEST(more_elements_than_64_bits_count)
 	struct packet p = tensors_of(&layout, 1, DLBUF_READ, 0);
 	static struct message m;
 
-	CHECK_ERR(message_parse(p.data, p.bytes, 1, &m), -EPROTO);
-	CHECK_SAYS("number of elements");
+	CHECK_ERR_SAYS(message_parse(p.data, p.bytes, 1, &m), -EPROTO, "number of elements");
 }
 
 TEST(a_frame_comes_back)
@@ -300,8 +299,7 @@ TEST(streams)
 	int fd = memfd();
 
 	raw_send(p.them, packet.data, 30, &fd, 1);
-	CHECK_ERR(receive(&p, 0, 1), -EINVAL);
-	CHECK_SAYS("create it with SOCK_SEQPACKET");
+	CHECK_ERR_SAYS(receive(&p, 0, 1), -EINVAL, "create it with SOCK_SEQPACKET");
 	CHECK_EQ(recv(p.us, rest, sizeof(rest), MSG_DONTWAIT), 30);
 	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EINVAL);
 	CHECK_EQ(recv(p.them, rest, sizeof(rest), MSG_DONTWAIT), -1);
@@ -348,8 +346,7 @@ TEST(wrong_arguments)
 	CHECK_ERR(dlbuf_send(p.us, NULL, 1, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_send(p.us, t, 0, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_send(p.us, t, 5, NULL), -EINVAL);
-	CHECK_ERR(dlbuf_send(p.us, t, 1, NULL), -EINVAL);
-	CHECK_SAYS("not one of dlbuf");
+	CHECK_ERR_SAYS(dlbuf_send(p.us, t, 1, NULL), -EINVAL, "not one of dlbuf");
 	CHECK_ERR(dlbuf_send(p.us, t + 1, 1, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_send(p.us, t, 1, &flags), -EINVAL);
 	CHECK_ERR(dlbuf_send_frame(p.us, NULL, NULL), -EINVAL);
@@ -372,17 +369,14 @@ TEST(wrong_arguments)
 	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EBADF);
 	/* The receiver would refuse these, and cannot report it to the sender. */
 	f = a_frame(p.us);
-	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EBADF);
-	CHECK_SAYS("is not a dma-buf but 'socket:");
+	CHECK_ERR_SAYS(dlbuf_send_frame(p.us, &f, NULL), -EBADF, "is not a dma-buf but 'socket:");
 	f = a_frame(picture);
 	f.planes[1].offset = 460800;
-	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -ERANGE);
-	CHECK_SAYS("plane 1 begins at byte 460800");
+	CHECK_ERR_SAYS(dlbuf_send_frame(p.us, &f, NULL), -ERANGE, "plane 1 begins at byte 460800");
 	f = a_frame(picture);
 	f.order = DLBUF_ORDER_FENCE;
 	f.fence = p.us;
-	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EINVAL);
-	CHECK_SAYS("not a sync_file");
+	CHECK_ERR_SAYS(dlbuf_send_frame(p.us, &f, NULL), -EINVAL, "not a sync_file");
 	CHECK_ERR(dlbuf_recv(NULL, p.us, NULL, t, &n, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_recv(p.dev, p.us, NULL, NULL, &n, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_recv(p.dev, p.us, NULL, t, NULL, NULL), -EINVAL);
@@ -587,8 +581,7 @@ TEST(arguments_come_first)
 	uint32_t n;
 
 	raw_send(p.them, packet.data, packet.bytes, &fd, 1);
-	CHECK_ERR(dlbuf_recv(p.dev, p.us, NULL, t, &n, &unset), -EINVAL);
-	CHECK_SAYS("dlbuf_frame");
+	CHECK_ERR_SAYS(dlbuf_recv(p.dev, p.us, NULL, t, &n, &unset), -EINVAL, "dlbuf_frame");
 	for (size_t i = 0; i < ARRAY_SIZE(imports); i++) {
 		DLBUF_OPTS(dlbuf_socket_opts, opts, .import = &imports[i],
 			   .deadline_ns = 1);
@@ -831,8 +824,7 @@ TEST(every_length)
 		}
 	memcpy(longer, p.data, p.bytes);
 	CHECK_ERR(sent_as(SOCK_SEQPACKET, longer, p.bytes + 1, &fd, 1), -EPROTO);
-	CHECK_ERR(sent_as(SOCK_DGRAM, longer, sizeof(longer), &fd, 1), -EPROTO);
-	CHECK_SAYS("more than");
+	CHECK_ERR_SAYS(sent_as(SOCK_DGRAM, longer, sizeof(longer), &fd, 1), -EPROTO, "more than");
 }
 
 static void with_so_many_fds(unsigned int n)
@@ -905,7 +897,8 @@ TEST(wrong_fds)
 		for (int j = 0; j < 4; j++) {
 			CHECK_ERR(sent_as(types[i], p.data, p.bytes, &fds[j], 1),
 				  -EBADF);
-			CHECK_SAYS(j == 1 ? "not a dma-buf but '/memfd:no dma-buf" : "not a dma-buf");
+			CHECK_SAYS(j == 1 ? "not a dma-buf but '/memfd:no dma-buf" :
+				   "not a dma-buf");
 		}
 	close(pair[1]);
 	for (int j = 0; j < 4; j++)
@@ -959,8 +952,7 @@ TEST(no_room_for_fds)
 		if (i)
 			close(0);
 		REQUIRE(!setrlimit(RLIMIT_NOFILE, &now));
-		CHECK_ERR(receive(&peers, 0, 0), -EMFILE);
-		CHECK_SAYS("this message is lost");
+		CHECK_ERR_SAYS(receive(&peers, 0, 0), -EMFILE, "this message is lost");
 		setrlimit(RLIMIT_NOFILE, &old);
 		CHECK_ERR(receive(&peers, 0, 0), -EBADF);
 		CHECK_ERR(receive(&peers, 0, 1), -ETIME);

@@ -352,11 +352,9 @@ BOTH(parts_end_on_the_stream_of_the_acquire)
 
 	begin_with(DLBUF_SYNC_FENCE, "aab");
 	CHECK_OK(acquire(NULL));
-	CHECK_ERR(dlbuf_release(f.t[0], NULL, NULL), -EINVAL);
-	CHECK_SAYS("on the stream of the acquire");
+	CHECK_ERR_SAYS(dlbuf_release(f.t[0], NULL, NULL), -EINVAL, "on the stream of the acquire");
 	CHECK_ERR(dlbuf_release_all(&f.t[1], 2, NULL, NULL), -EINVAL);
-	CHECK_ERR(dlbuf_release(f.t[0], &x, &fence), -EBUSY);
-	CHECK_SAYS("not released yet");
+	CHECK_ERR_SAYS(dlbuf_release(f.t[0], &x, &fence), -EBUSY, "not released yet");
 	CHECK_ERR(dlbuf_release_all(&f.t[1], 2, &x, &fence), -EBUSY);
 	all_acquired(DLBUF_RW);
 	CHECK_EQ(device.releases, 0);
@@ -397,8 +395,7 @@ TEST(a_failure_leaves_nothing)
 	for (unsigned int i = 1; i <= 3; i++) {
 		device.acquires = device.releases = 0;
 		device.acquire_fails = i;
-		CHECK_ERR(acquire(NULL), -EIO);
-		CHECK_SAYS("no acquire");
+		CHECK_ERR_SAYS(acquire(NULL), -EIO, "no acquire");
 		CHECK_EQ(device.acquires, i);
 		CHECK_EQ(device.releases, i - 1);
 		all_acquired(0);
@@ -428,8 +425,7 @@ TEST(a_failure_leaves_nothing)
 	all_acquired(0);
 	device.acquires = 0;
 	f.imp[2].dev = &f.other;
-	CHECK_ERR(acquire(NULL), -EINVAL);
-	CHECK_SAYS("tensor 3 is of another device");
+	CHECK_ERR_SAYS(acquire(NULL), -EINVAL, "tensor 3 is of another device");
 	f.imp[2].dev = &f.dev;
 	CHECK_EQ(device.acquires, 0);
 	all_acquired(0);
@@ -442,8 +438,7 @@ BOTH(a_refused_release_changes_nothing)
 
 	begin_with(DLBUF_SYNC_FENCE, "aabc");
 	CHECK_OK(dlbuf_acquire_all(f.t, 3, DLBUF_RW, &x, NULL));
-	CHECK_ERR(dlbuf_release_all(f.t, 4, &x, &fence), -EINVAL);
-	CHECK_SAYS("tensor 3 is not acquired");
+	CHECK_ERR_SAYS(dlbuf_release_all(f.t, 4, &x, &fence), -EINVAL, "tensor 3 is not acquired");
 	CHECK_ERR(dlbuf_release_all((DLManagedTensorVersioned *[]){ f.t[2],
 		f.t[2] }, 2, &x, &fence), -EINVAL);
 	CHECK_SAYS("twice");
@@ -457,8 +452,7 @@ BOTH(a_refused_release_changes_nothing)
 	/* All accesses end, and the first failure is reported. */
 	device.out[0] = new_event(0);
 	device.release_fails = 2;
-	CHECK_ERR(dlbuf_release_all(f.t, 3, &x, &fence), -EIO);
-	CHECK_SAYS("no release 2");
+	CHECK_ERR_SAYS(dlbuf_release_all(f.t, 3, &x, &fence), -EIO, "no release 2");
 	CHECK_EQ(fence, 77);
 	all_acquired(0);
 	end();
@@ -535,8 +529,7 @@ TEST(failures_of_several)
 	for (unsigned int i = 1; i <= NIMPORTS; i++) {
 		begin_with(DLBUF_SYNC_FENCE, letters);
 		device.acquire_fails = i;
-		CHECK_ERR(acquire(NULL), -EIO);
-		CHECK_SAYS("no acquire");
+		CHECK_ERR_SAYS(acquire(NULL), -EIO, "no acquire");
 		/* The accesses of the call before it have begun, and end. */
 		CHECK_EQ(device.acquires, i > MAX_BRACKETS ? MAX_BRACKETS : 0);
 		CHECK_EQ(device.releases, device.acquires);
@@ -546,8 +539,7 @@ TEST(failures_of_several)
 		device.work = f.imp[0].fd;
 		signal_event(device.work);
 		kernel.import_fails = i;
-		CHECK_ERR(dlbuf_release_all(f.t, f.n, &x, &fence), -EIO);
-		CHECK_SAYS("no import");
+		CHECK_ERR_SAYS(dlbuf_release_all(f.t, f.n, &x, &fence), -EIO, "no import");
 		CHECK_EQ(device.releases, NIMPORTS);
 		CHECK_EQ(kernel.imports, NIMPORTS);
 		all_acquired(0);

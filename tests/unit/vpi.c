@@ -105,6 +105,8 @@ static void end(void)
 	settle();
 }
 
+#define VPI_CASE(name) TEST_BETWEEN(name, begin(), end())
+
 static struct dlbuf_vpi_arrival receive(void)
 {
 	struct dlbuf_vpi_arrival a = { .size = sizeof(a) };
@@ -235,8 +237,7 @@ TEST(arguments)
 	begin();
 	other = import(f.cpu, f.memfd);
 	CHECK_ERR(dlbuf_vpi_send(NULL, "a", NULL), -EINVAL);
-	CHECK_ERR(dlbuf_vpi_send(other, "a", NULL), -EINVAL);
-	CHECK_SAYS("the tensor is of cpu");
+	CHECK_ERR_SAYS(dlbuf_vpi_send(other, "a", NULL), -EINVAL, "the tensor is of cpu");
 	other->deleter(other);
 	CHECK_ERR(dlbuf_vpi_send(f.t, NULL, NULL), -EINVAL);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
@@ -246,13 +247,11 @@ TEST(arguments)
 	for (size_t i = 0; i < ARRAY_SIZE(ndims); i++) {
 		f.t->dl_tensor.ndim = ndims[i];
 		CHECK_ERR(dlbuf_vpi_send(f.t, "a", &now), -EINVAL);
-		CHECK_ERR(dlbuf_send(f.sock, &f.t, 1, &now), -EINVAL);
-		CHECK_SAYS("were changed");
+		CHECK_ERR_SAYS(dlbuf_send(f.sock, &f.t, 1, &now), -EINVAL, "were changed");
 	}
 	f.t->dl_tensor.ndim = ARRAY_SIZE(shape);
 	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
-	CHECK_ERR(dlbuf_vpi_send(f.t, "a", NULL), -EINVAL);
-	CHECK_SAYS("not acquired");
+	CHECK_ERR_SAYS(dlbuf_vpi_send(f.t, "a", NULL), -EINVAL, "not acquired");
 	CHECK_ERR(dlbuf_vpi_recv(f.cpu, f.sock, NULL, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_vpi_recv(f.cpu, f.sock, NULL, &a), -EINVAL);
 	a.size = sizeof(a);
@@ -262,13 +261,12 @@ TEST(arguments)
 
 /* ---------------------------------------------------------------- order */
 
-TEST(arrival)
+VPI_CASE(arrival)
 {
 	struct dlbuf_vpi_arrival a;
 	DLBUF_INFO(dlbuf_tensor_info, info);
 	int fence;
 
-	begin();
 	REQUIRE_OK(dlbuf_vpi_send(f.t, "frame~0", NULL));
 	REQUIRE_OK(dlbuf_release(f.t, NULL, &fence));
 	CHECK(!readable(fence));
@@ -288,16 +286,14 @@ TEST(arrival)
 	REQUIRE_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, NULL));
 	CHECK_OK(dlbuf_release(f.t, NULL, &fence));
 	CHECK_EQ(fence, -1);
-	end();
 }
 
 /* A tensor with as many dimensions as a message can have. */
-TEST(every_ndim)
+VPI_CASE(every_ndim)
 {
 	int64_t dims[DLBUF_MAX_NDIM], steps[DLBUF_MAX_NDIM];
 	DLManagedTensorVersioned *t;
 
-	begin();
 	for (int ndim = 0; ndim <= DLBUF_MAX_NDIM; ndim++) {
 		const DLTensor layout = LAYOUT8(ndim, dims, .strides = ndim % 3 ? steps : NULL,
 						.byte_offset = 64 + ndim);
@@ -320,18 +316,16 @@ TEST(every_ndim)
 		t->deleter(t);
 		hand_back(&a);
 	}
-	end();
 }
 
 /* Other devices wait, and readers only for writers. */
-TEST(others_wait)
+VPI_CASE(others_wait)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
 	DLManagedTensorVersioned *cpu;
 	struct dlbuf_vpi_arrival a;
 	int fence;
 
-	begin();
 	cpu = import(f.cpu, f.memfd);
 	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
 	REQUIRE_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, NULL));
@@ -352,7 +346,6 @@ TEST(others_wait)
 	CHECK_OK(dlbuf_pending(cpu, DLBUF_WRITE, &fence));
 	CHECK_EQ(fence, -1);
 	cpu->deleter(cpu);
-	end();
 }
 
 /* A child that lives until the last stays[1] is closed, with what fork() leaves it. */
@@ -415,7 +408,7 @@ static void count(void *data)
 }
 
 /* The import outlives tensor and device until the simulator is done. */
-TEST(lease)
+VPI_CASE(lease)
 {
 	struct dlbuf_vpi_arrival a;
 	struct dlbuf_frame frame = PICTURE(64, 64, DLBUF_FOURCC('R', '8', ' ', ' '),
@@ -425,7 +418,6 @@ TEST(lease)
 	uint32_t n;
 	char byte;
 
-	begin();
 	frame.planes[0].fd = f.memfd;
 	frame.planes[0].pitch = 64;
 	frame.release_data = &fired;
@@ -444,7 +436,6 @@ TEST(lease)
 	CHECK_EQ(__atomic_load_n(&fired, __ATOMIC_SEQ_CST), 0);
 	a.tensor->deleter(a.tensor);
 	UNTIL(__atomic_load_n(&fired, __ATOMIC_SEQ_CST));
-	end();
 }
 
 /* ---------------------------------------------------------------- in the middle */
@@ -578,8 +569,7 @@ TEST(closed_while_in_use)
 	child = bystander(stays);
 	dlbuf_device_close(f.sim);
 	CHECK_ERR(dlbuf_vpi_recv(f.cpu, f.sock, NULL, &none), -EPIPE);
-	CHECK_ERR(dlbuf_vpi_send(f.t, "b", NULL), -EPIPE);
-	CHECK_SAYS("is closed");
+	CHECK_ERR_SAYS(dlbuf_vpi_send(f.t, "b", NULL), -EPIPE, "is closed");
 	REQUIRE_OK(dlbuf_device_open(device(), NULL, &f.sim));
 	hand_back(&a);
 	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
@@ -683,8 +673,7 @@ TEST(simulator_dies)
 		kill_simulator(pid, says);
 		until_over(fence);
 		CHECK_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, NULL));
-		CHECK_ERR(dlbuf_vpi_send(f.t, "a", NULL), -EPIPE);
-		CHECK_SAYS("the simulator has ended");
+		CHECK_ERR_SAYS(dlbuf_vpi_send(f.t, "a", NULL), -EPIPE, "the simulator has ended");
 	}
 	end();
 }
@@ -708,24 +697,21 @@ TEST(child_dies)
 	end();
 }
 
-TEST(one_simulator_at_a_time)
+VPI_CASE(one_simulator_at_a_time)
 {
 	struct dlbuf_vpi_arrival a = { .size = sizeof(a) };
 	int second;
 
-	begin();
 	REQUIRE_OK(dlbuf_vpi_send(f.t, "a", NULL));
 	REQUIRE_OK(dlbuf_vpi_connect(name(), &second));
 	REQUIRE_OK(dlbuf_vpi_send(f.t, "b", NULL));
-	CHECK_ERR(dlbuf_vpi_recv(f.cpu, second, NULL, &a), -EBUSY);
-	CHECK_SAYS("has another simulator");
+	CHECK_ERR_SAYS(dlbuf_vpi_recv(f.cpu, second, NULL, &a), -EBUSY, "has another simulator");
 	close(second);
 	for (int i = 0; i < 2; i++) {
 		a = receive();
 		CHECK_EQ(a.name[0], 'a' + i);
 		hand_back(&a);
 	}
-	end();
 }
 
 /* ---------------------------------------------------------------- hostile peers */
@@ -746,13 +732,12 @@ static int stranger(void)
 }
 
 /* Connections wait in the queue also after their end. The next send takes them off. */
-TEST(many_connections)
+VPI_CASE(many_connections)
 {
 	DLBUF_OPTS(dlbuf_socket_opts, now, .flags = DLBUF_SOCKET_DONTWAIT);
 	unsigned int n = 0;
 	int sock, fd;
 
-	begin();
 	while ((fd = stranger()) >= 0) {
 		close(fd);
 		n++;
@@ -763,7 +748,6 @@ TEST(many_connections)
 	CHECK_OK(dlbuf_vpi_send(f.t, "a", &now));
 	CHECK_OK(dlbuf_vpi_connect(name(), &sock));
 	close(sock);
-	end();
 }
 
 #ifndef SO_PASSRIGHTS
@@ -841,7 +825,7 @@ static void post(int sock, const struct letter *l, int fd, int end)
 		 (ssize_t)n);
 }
 
-TEST(letters)
+VPI_CASE(letters)
 {
 	static const struct letter letters[] = {
 		{ "short", GOOD, 1, 20, BOTH },
@@ -871,7 +855,6 @@ TEST(letters)
 	struct dlbuf_vpi_arrival a;
 	int s[2], end_of[2], pipes[2], wrong;
 
-	begin();
 	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, s));
 	for (size_t i = 0; i <= ARRAY_SIZE(letters); i++) {
 		const struct letter *l = &letters[i], fine = { "", GOOD, 1, 0, BOTH };
@@ -913,7 +896,6 @@ TEST(letters)
 	close(s[0]);
 	CHECK_ERR(dlbuf_vpi_recv(f.cpu, s[1], NULL, &a), -EPIPE);
 	close(s[1]);
-	end();
 }
 
 #ifdef CONFIG_FAULT_INJECTION

@@ -16,7 +16,7 @@
 
 /* ---------------------------------------------------------------- opening */
 
-TEST(selectors)
+DOUBLE_CASE(selectors)
 {
 	static const struct {
 		const char *name, *is;
@@ -43,7 +43,6 @@ TEST(selectors)
 		{ "vulkan:drm=/dev/null", NULL, -EINVAL },
 	};
 
-	begin();
 	fake->nphysical = 3;
 	fake->physical[0].name = "Lame";
 	fake->physical[0].no_import = true;
@@ -69,16 +68,14 @@ TEST(selectors)
 		CHECK_STR(info.driver, "fake 1.0");
 		dlbuf_device_close(dev);
 	}
-	end();
 }
 
 /* The driver's DRM nodes; drm= compares them with a node. */
-TEST(drm_nodes)
+DOUBLE_CASE(drm_nodes)
 {
 	const struct device_place *place;
 	struct dlbuf_device *dev;
 
-	begin();
 	add_extension(VK_EXT_PHYSICAL_DEVICE_DRM_EXTENSION_NAME);
 	fake->physical[0].primary = 1;
 	for (int render = 0; render <= 129; render += 129) {
@@ -90,7 +87,6 @@ TEST(drm_nodes)
 		CHECK_EQ(place->drm[1], render ? makedev(226, 129) : 0);
 		dlbuf_device_close(dev);
 	}
-	end();
 }
 
 struct seen {
@@ -110,11 +106,10 @@ static int see(const struct dlbuf_device_info *info, void *data)
 	return 0;
 }
 
-TEST(each_says_why_not)
+DOUBLE_CASE(each_says_why_not)
 {
 	struct seen seen = { 0 };
 
-	begin();
 	fake->nphysical = 4;
 	fake->physical[0].version = VK_API_VERSION_1_0;
 	fake->physical[1].extensions[1] = NULL;
@@ -131,7 +126,6 @@ TEST(each_says_why_not)
 	CHECK_STR(seen.reason[3], "blocks: the driver has no "
 		  "VK_KHR_external_semaphore_fd");
 	CHECK_EQ(fake->made[FAKE_DEVICE], 0);
-	end();
 }
 
 static unsigned int warnings;
@@ -143,7 +137,7 @@ static void count_warnings(void *data, enum dlbuf_log_level level,
 }
 
 /* An absent driver logs nothing; a driver that is present and fails does. */
-TEST(absent_is_not_broken)
+DOUBLE_CASE(absent_is_not_broken)
 {
 	static const struct {
 		const char *failing;
@@ -163,7 +157,6 @@ TEST(absent_is_not_broken)
 	};
 	struct dlbuf_device *dev = NULL;
 
-	begin();
 	dlbuf_log_set(count_warnings, NULL, DLBUF_LOG_WARN);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		warnings = 0;
@@ -182,14 +175,12 @@ TEST(absent_is_not_broken)
 	CHECK_EQ(warnings, 0);
 	CHECK(!dev);
 	dlbuf_log_set(NULL, NULL, DLBUF_LOG_NONE);
-	end();
 }
 
-TEST(old_loaders)
+DOUBLE_CASE(old_loaders)
 {
 	struct dlbuf_device *dev = NULL;
 
-	begin();
 	fake->loader_version = 0;
 	CHECK_ERR(dlbuf_device_open("vulkan", NULL, &dev), -EOPNOTSUPP);
 	fake->loader_version = VK_API_VERSION_1_1;
@@ -200,7 +191,6 @@ TEST(old_loaders)
 	fake->without = "vkGetMemoryFdPropertiesKHR";
 	CHECK_ERR(dlbuf_device_open("vulkan", NULL, &dev), -EOPNOTSUPP);
 	CHECK_SAYS("vkGetMemoryFdPropertiesKHR");
-	end();
 }
 
 /* ---------------------------------------------------------------- importing */
@@ -258,15 +248,13 @@ TEST(dedicated_allocations)
 	end_import();
 }
 
-TEST(memory_that_does_not_fit)
+DOUBLE_CASE(memory_that_does_not_fit)
 {
 	struct dlbuf_device *dev;
 
-	begin();
 	dev = open_ok();
 	fake->physical[0].granularity = 65536;
-	CHECK_ERR(import_into(&f, dev), -EOPNOTSUPP);
-	CHECK_SAYS("65536");
+	CHECK_ERR_SAYS(import_into(&f, dev), -EOPNOTSUPP, "65536");
 	import_finish(&f, -1);
 	fake->physical[0].granularity = 4096;
 	fake->physical[0].fd_types = 0x04;
@@ -286,10 +274,9 @@ TEST(memory_that_does_not_fit)
 	CHECK_EQ(fake->memory_type, 6);
 	import_finish(&f, -1);
 	dlbuf_device_close(dev);
-	end();
 }
 
-TEST(the_largest_buffer)
+DOUBLE_CASE(the_largest_buffer)
 {
 	static const struct {
 		bool extension;
@@ -301,7 +288,6 @@ TEST(the_largest_buffer)
 		{ false, UINT64_MAX, UINT64_MAX, 0 },
 	};
 
-	begin();
 	fake->physical[0].max_buffer = 1 << 30;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct dlbuf_device *dev;
@@ -317,7 +303,6 @@ TEST(the_largest_buffer)
 		import_finish(&f, cases[i].ret);
 		dlbuf_device_close(dev);
 	}
-	end();
 }
 
 /* V3DV of Mesa 25: the rules of vulkan.c of the doubles, as seen on cts@v3dv. */
@@ -337,12 +322,11 @@ TEST(a_driver_that_reads_ahead)
 }
 
 /* ANV: a dma-buf that another part of the process has imported without an address. */
-TEST(the_other_choice_of_an_address)
+DOUBLE_CASE(the_other_choice_of_an_address)
 {
 	struct vulkan_device *dev;
 	VkDeviceMemory theirs;
 
-	begin();
 	fake->physical[0].one_address = true;
 	REQUIRE_OK(import_into(&f, open_ok()));
 	CHECK_EQ(f.vi.buffer.address, 0x1000);
@@ -356,7 +340,6 @@ TEST(the_other_choice_of_an_address)
 	import_finish(&f, 0);
 	dev->instance.vk.FreeMemory(dev->handle, theirs, NULL);
 	dlbuf_device_close(f.dev);
-	end();
 }
 
 /* A copy is not the dma-buf: the CPU does not see the device's writes there. */
@@ -410,7 +393,7 @@ TEST(every_refusal_of_a_trial)
 	end_import();
 }
 
-TEST(every_refusal_of_an_import)
+DOUBLE_CASE(every_refusal_of_an_import)
 {
 	static const char *const calls[] = {
 		"vkCreateBuffer", "vkGetMemoryFdPropertiesKHR",
@@ -430,13 +413,11 @@ TEST(every_refusal_of_an_import)
 	};
 	struct dlbuf_device *dev;
 
-	begin();
 	dev = open_ok();
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
 		for (size_t j = 0; j < ARRAY_SIZE(results); j++) {
 			fail_call(calls[i], results[j].result);
-			CHECK_ERR(import_into(&f, dev), results[j].ret);
-			CHECK_SAYS(calls[i]);
+			CHECK_ERR_SAYS(import_into(&f, dev), results[j].ret, calls[i]);
 			CHECK_SAYS(results[j].name);
 			CHECK_EQ(fake->live[FAKE_BUFFER], 0);
 			CHECK_EQ(fake->live[FAKE_MEMORY], 0);
@@ -444,7 +425,6 @@ TEST(every_refusal_of_an_import)
 		}
 	}
 	dlbuf_device_close(dev);
-	end();
 }
 
 /* ---------------------------------------------------------------- wrapping */
@@ -487,7 +467,7 @@ static struct dlbuf_device *open_to_wrap(struct dlbuf_vulkan_device *vk)
 	return dev;
 }
 
-TEST(wrap)
+DOUBLE_CASE(wrap)
 {
 	static const char *const names[] = {
 		"VK_EXT_of_no_interest",
@@ -499,7 +479,6 @@ TEST(wrap)
 	struct dlbuf_device *app, *dev = NULL;
 	DLBUF_INFO(dlbuf_device_info, info);
 
-	begin();
 	fake->nphysical = 2;
 	fake->physical[0].no_import = true;
 	app = open_to_wrap(&vk);
@@ -538,7 +517,6 @@ TEST(wrap)
 	CHECK_EQ(fake->live[FAKE_INSTANCE], 1);
 	fake->look = NULL;
 	dlbuf_device_close(app);
-	end();
 }
 
 static void yield(const char *call)
@@ -643,12 +621,11 @@ TEST(wrap_refusals)
 }
 
 /* NULL is not a list: the two that an import needs are taken for granted. */
-TEST(wrap_without_a_list)
+DOUBLE_CASE(wrap_without_a_list)
 {
 	struct dlbuf_vulkan_device vk;
 	struct dlbuf_device *app, *dev = NULL;
 
-	begin();
 	app = open_to_wrap(&vk);
 	vk.buffer_device_address = VK_FALSE;
 	REQUIRE_OK(dlbuf_device_wrap_vulkan(&vk, NULL, &dev));
@@ -663,7 +640,6 @@ TEST(wrap_without_a_list)
 	import_finish(&f, 0);
 	dlbuf_device_close(dev);
 	dlbuf_device_close(app);
-	end();
 }
 
 TEST(not_a_vulkan_device)

@@ -555,8 +555,7 @@ TEST(abandoned)
 	begin_pair();
 	link = link_ok();
 	fail_call("vkQueueSubmit", VK_ERROR_DEVICE_LOST);
-	CHECK_ERR(bridge_in(bridge, pair.buffer, -1, link), -EIO);
-	CHECK_SAYS("vkQueueSubmit");
+	CHECK_ERR_SAYS(bridge_in(bridge, pair.buffer, -1, link), -EIO, "vkQueueSubmit");
 	fake->failing = NULL;
 	CHECK_EQ(value_of(link), 0);
 	fake->signals = 0;
@@ -814,8 +813,7 @@ TEST(no_fence_comes_out)
 	CHECK_ERR(bridge_link_get(bridge, &other), -EMFILE);
 	CHECK(!other);
 	other_signals(link);
-	CHECK_ERR(bridge_out(bridge, NULL, link, &fence), -EMFILE);
-	CHECK_SAYS("vkGetSemaphoreFdKHR");
+	CHECK_ERR_SAYS(bridge_out(bridge, NULL, link, &fence), -EMFILE, "vkGetSemaphoreFdKHR");
 	CHECK_EQ(fence, -1);
 	CHECK_EQ(fake->pending, 0);
 	fake->failing = NULL;

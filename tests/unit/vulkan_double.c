@@ -147,7 +147,7 @@ static VkResult submit(VkSemaphore wait, VkSemaphore signal, uint64_t value,
 }
 
 /* A fence is submitted once between resets, and is not destroyed under the device. */
-RULES(fences)
+DOUBLE_CASE(fences)
 {
 	BREAKS(1, VK_NOT_READY, vk.GetFenceStatus(device, fence));
 	OK(submit(VK_NULL_HANDLE, VK_NULL_HANDLE, 0, fence));
@@ -310,7 +310,7 @@ static void *close_device(void *made)
 }
 
 /* The thread that works for the last device ends, also if there is a device again. */
-RULES(a_device_closes_while_another_opens)
+DOUBLE_CASE(a_device_closes_while_another_opens)
 {
 	VkDevice last, next;
 	pthread_t closer;
@@ -333,7 +333,7 @@ static void submit_again(const char *call)
 	OK(submit(VK_NULL_HANDLE, VK_NULL_HANDLE, 0, VK_NULL_HANDLE));
 }
 
-RULES(one_thread_uses_a_queue)
+DOUBLE_CASE(one_thread_uses_a_queue)
 {
 	fake->look = submit_again;
 	BREAKS(1, 0, submit(VK_NULL_HANDLE, VK_NULL_HANDLE, 0, VK_NULL_HANDLE));
@@ -341,7 +341,7 @@ RULES(one_thread_uses_a_queue)
 	OK(vk.QueueWaitIdle(queue));
 }
 
-RULES(calls_fail_when_told)
+DOUBLE_CASE(calls_fail_when_told)
 {
 	VkSemaphore s;
 

@@ -128,6 +128,8 @@ static inline void end_import(void)
 	end();
 }
 
+#define IMPORT_CASE(name) TEST_BETWEEN(name, begin_import(true, true), end_import())
+
 /* More imports by the device of the first one, and accesses of all. */
 static inline void import_more(struct fixture of[], struct bracket list[], uint32_t n)
 {

@@ -101,11 +101,10 @@ static int release_fence(uint32_t access)
 	return fence;
 }
 
-TEST(the_device_waits)
+IMPORT_CASE(the_device_waits)
 {
 	int in, out;
 
-	begin_import(true, true);
 	in = pending_fence();
 	CHECK_OK(acquire_after(DLBUF_READ, in));
 	CHECK_EQ(fake->semaphores_in, 1);
@@ -126,28 +125,24 @@ TEST(the_device_waits)
 	CHECK_EQ(fake->imports, 1);
 	CHECK_EQ(fake->exports, 1);
 	close(out);
-	end_import();
 }
 
-TEST(without_a_fence_no_semaphore)
+IMPORT_CASE(without_a_fence_no_semaphore)
 {
-	begin_import(true, true);
 	CHECK_OK(acquire(DLBUF_RW));
 	CHECK_EQ(fake->semaphores_in + fake->semaphores_out, 0);
 	CHECK_EQ(fake->imports, 0);
 	close(release_fence(DLBUF_RW));
-	end_import();
 }
 
 /* With any number: one submit and one semaphore in each direction. */
-TEST(several_at_once)
+IMPORT_CASE(several_at_once)
 {
 	struct fixture of[MAX_BRACKETS];
 	struct bracket list[MAX_BRACKETS];
 	struct vulkan_job *job;
 	int in, out;
 
-	begin_import(true, true);
 	import_more(of, list, MAX_BRACKETS);
 	for (uint32_t n = 1; n <= MAX_BRACKETS; n++) {
 		/* One buffer may be in the list twice, and not all write. */
@@ -184,7 +179,6 @@ TEST(several_at_once)
 	job->waiters--;
 	for (uint32_t i = 0; i < MAX_BRACKETS; i++)
 		import_finish(&of[i], 0);
-	end_import();
 }
 
 /* -1 from the driver is a fence that has signalled. */
@@ -232,7 +226,7 @@ static int see_sync(const struct dlbuf_device_info *info, void *data)
 }
 
 /* Each direction for itself; what a device cannot the caller waits for. */
-TEST(what_the_device_cannot)
+DOUBLE_CASE(what_the_device_cannot)
 {
 	static const struct {
 		bool extension, in, out;
@@ -255,7 +249,6 @@ TEST(what_the_device_cannot)
 		  DLBUF_SYNC_BLOCKS },
 	};
 
-	begin();
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		bool out = cases[i].release == DLBUF_SYNC_FENCE;
 		DLBUF_INFO(dlbuf_device_info, info);
@@ -296,7 +289,6 @@ TEST(what_the_device_cannot)
 		import_finish(&f, 0);
 		dlbuf_device_close(f.dev);
 	}
-	end();
 }
 
 /*
@@ -376,11 +368,10 @@ TEST(every_failure_of_an_access)
 }
 
 /* A fence that cannot be asked about may be in use: it is not used again. */
-TEST(a_fence_without_a_status)
+IMPORT_CASE(a_fence_without_a_status)
 {
 	int in, out;
 
-	begin_import(true, true);
 	in = pending_fence();
 	CHECK_OK(acquire_after(DLBUF_READ, in));
 	fail_call("vkGetFenceStatus", VK_ERROR_OUT_OF_HOST_MEMORY);
@@ -390,17 +381,14 @@ TEST(a_fence_without_a_status)
 	signal_fence(in);
 	close(in);
 	close(out);
-	end_import();
 }
 
 /* dlbuf_acquire_fence() submits nothing, and a deletion releases all the same. */
-TEST(a_release_of_what_was_not_submitted)
+IMPORT_CASE(a_release_of_what_was_not_submitted)
 {
-	begin_import(true, true);
 	close(release_fence(DLBUF_RW));
 	CHECK_EQ(fake->submits, 1);
 	CHECK_EQ(fake->barrier.srcQueueFamilyIndex, 1);
-	end_import();
 }
 
 /* All that was submitted, acquires included; a lost device does nothing more. */
@@ -416,8 +404,7 @@ TEST(drained)
 	CHECK_OK(dlbuf_device_drain(f.dev, 1));
 	in = pending_fence();
 	CHECK_OK(acquire_after(DLBUF_RW, in));
-	CHECK_ERR(dlbuf_device_drain(f.dev, 1), -ETIME);
-	CHECK_SAYS("not complete at the deadline");
+	CHECK_ERR_SAYS(dlbuf_device_drain(f.dev, 1), -ETIME, "not complete at the deadline");
 	close(release_fence(DLBUF_RW));
 	CHECK_ERR(dlbuf_device_drain(f.dev, 1), -ETIME);
 	fail_call("vkGetFenceStatus", VK_ERROR_DEVICE_LOST);
@@ -525,7 +512,7 @@ static void signal_at_a_wait(const char *call)
  * Dropping an import does not wait for its producers, unless the handles of a wrapped
  * device may be destroyed next.
  */
-TEST(imports_go_after_their_submits)
+IMPORT_CASE(imports_go_after_their_submits)
 {
 	static const char *const extensions[] = {
 		VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME,
@@ -538,7 +525,6 @@ TEST(imports_go_after_their_submits)
 	struct bracket list[2];
 	int out;
 
-	begin_import(true, true);
 	REQUIRE_OK(dlbuf_vulkan_get_device(f.dev, &vk));
 	vk.extensions = extensions;
 	vk.nextensions = ARRAY_SIZE(extensions);
@@ -551,7 +537,8 @@ TEST(imports_go_after_their_submits)
 			dev = open_ok();
 		for (int k = 0; k < 2; k++) {
 			imp[k] = calloc(1, sizeof(struct vulkan_import));
-			REQUIRE_OK(import_at(container_of(imp[k], struct vulkan_import, base), dev));
+			REQUIRE_OK(import_at(container_of(imp[k], struct vulkan_import, base),
+					     dev));
 			list[k] = (struct bracket){ imp[k], DLBUF_RW };
 		}
 		fake->look = signal_at_a_wait;
@@ -577,13 +564,11 @@ TEST(imports_go_after_their_submits)
 		close(awaited);
 	}
 	fake->look = NULL;
-	end_import();
 }
 
 /* A thousand accesses, each of them still waiting as the next one begins. */
-TEST(jobs_are_used_again)
+IMPORT_CASE(jobs_are_used_again)
 {
-	begin_import(true, true);
 	for (int i = 0; i < 1000; i++) {
 		int in = pending_fence(), out;
 
@@ -617,7 +602,6 @@ TEST(jobs_are_used_again)
 	CHECK_OK(acquire(DLBUF_RW));
 	close(release_fence(DLBUF_RW));
 	CHECK_EQ(fake->made[FAKE_FENCE], 22);
-	end_import();
 }
 
 static void *access_often(void *arg)

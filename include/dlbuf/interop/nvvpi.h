@@ -5,8 +5,9 @@
  * is opened at run time. Old C libraries need -ldl.
  *
  * Not run, on hardware or with NVIDIA's library: the tests check what this header computes,
- * which functions it looks for, and who owns what, with stubs. DLPack's kDLVPI is something else, the buffer of a Verilog
- * simulator; memory of VPI is kDLCUDA, kDLCUDAHost, kDLCUDAManaged or kDLCPU.
+ * which functions it looks for, and who owns what, with stubs. DLPack's kDLVPI is something
+ * else, the buffer of a Verilog simulator; memory of VPI is kDLCUDA, kDLCUDAHost,
+ * kDLCUDAManaged or kDLCPU.
  *
  *	struct dlbuf_nvvpi vpi;
  *	struct dlbuf_nvvpi_image in = { 0 };

@@ -46,7 +46,7 @@ static void moment_put(struct levelzero_device *dev, struct moment *m)
  * On a lost device no wait ends any more, and nothing waits there. The device may
  * be closed already, so queue_lost() is not called.
  */
-static bool is_over(struct levelzero_device *dev, const struct moment *m)
+static bool moment_is_over(struct levelzero_device *dev, const struct moment *m)
 {
 	ze_result_t result;
 
@@ -73,7 +73,7 @@ static bool moments_reap(struct levelzero_device *dev)
 		some = false;
 		while ((m = list)) {
 			list = m->next;
-			to = is_over(dev, m) ? &dev->free : &dev->ended;
+			to = moment_is_over(dev, m) ? &dev->free : &dev->ended;
 			if (to == &dev->free) {
 				moment_put(dev, m->awaits);
 				m->awaits = NULL;

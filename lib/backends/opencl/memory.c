@@ -81,7 +81,7 @@ struct mapping {
 	size_t bytes;
 };
 
-static void CL_CALLBACK unmap(cl_mem mem, void *data)
+static void CL_CALLBACK mapping_free(cl_mem mem, void *data)
 {
 	struct mapping *mapping = data;
 
@@ -107,7 +107,7 @@ static int over_mapping(struct queue_memory *m, cl_mem_flags flags, void *host,
 			 host);
 	if (!ret)
 		ret = OPENCL_DO(m->dev, SetMemObjectDestructorCallback, mem,
-				unmap, mapping);
+				mapping_free, mapping);
 	if (ret) {
 		if (mem)
 			dev->cl.ReleaseMemObject(mem);

@@ -104,8 +104,8 @@ enum progress job_call(struct job *job)
 enum progress job_kernel(struct job *job)
 {
 	const struct kernel_job *k = job->kernel;
-	const char *why = still_mapped(job) ? prepare_check(k->buffers, k->bytes, k->run, k->images) :
-					      "its memory is gone";
+	const char *why = still_mapped(job) ? prepare_check(k->buffers, k->bytes, k->run,
+							    k->images) : "its memory is gone";
 
 	if (why)
 		wrong("the kernel does not run: %s", why);
