@@ -896,6 +896,9 @@ void cts_cases_prepare(void)
 	/* A machine may lack the compiler for a device's kernel. */
 	static const char *const backends[] = {
 		"cpu",
+#ifdef CONFIG_BACKEND_GLES
+		"gles",
+#endif
 #ifdef CONFIG_PREPARE_VULKAN
 		"vulkan",
 #endif
