@@ -102,7 +102,7 @@ static int ask_driver(struct gles_device *dev)
 static int ask_modifiers(struct gles_device *dev, const char *extensions)
 {
 	uint64_t modifiers[64];
-	egl_bool external[64];
+	egl_bool external[64] = { 0 };	/* llvmpipe does not write it (Mesa 25.0.7) */
 	egl_int n = 0;
 
 	if (!gles_has(extensions, "EGL_EXT_image_dma_buf_import_modifiers") ||
