@@ -35,13 +35,9 @@ static int gles_write(DLManagedTensorVersioned *t, uint64_t offset, const void *
 	return 0;
 }
 
-/* Starts the driver, which keeps threads, mappings and files. */
+/* The driver keeps threads, mappings and files when it has started. */
 static bool gles_prepare(void)
 {
-	struct dlbuf_device *dev;
-
-	if (!dlbuf_device_open("gles", NULL, &dev))
-		dlbuf_device_close(dev);
 	return true;
 }
 
