@@ -408,11 +408,53 @@ int gles_drain(struct dlbuf_device *base, uint64_t deadline_ns)
 
 #define SIDE 32
 #define HALF (TRIAL_PAGE / 2)
+#define ONE 0x3f800000u		/* 1.0f */
+
+/* A plan that copies SIDE x SIDE bytes. Both axes have one table: a tap for each output. */
+static void fill_program(struct program *p)
+{
+	*p = (struct program){
+		.bits = 8, .ncomponents = 1, .nout = 1, .store = STORE_U8,
+		.width = SIDE, .height = SIDE, .across = SIDE, .down = SIDE,
+		.components = { { .step = 1, .mask = UINT32_MAX } },
+		.matrix = { { 1 } }, .high = { 255 },
+	};
+	p->tables[0] = 1;
+	p->tables[1] = SIDE;
+	for (uint32_t i = 0; i < SIDE; i++) {
+		p->tables[2 + i] = i;
+		p->tables[2 + SIDE + i] = ONE;
+	}
+}
+
+/* Copies the first half of the buffer, as the CPU wrote it, to the second half. */
+static int copy_half(struct gles_device *dev, struct import *imp, struct program *p, size_t bytes)
+{
+	struct program_job job = {
+		.program = p, .bytes = bytes,
+		.run = {
+			.out = { imp, HALF, HALF + SIDE * SIDE, HALF },
+			.step_x = 1, .step_y = SIDE,
+		},
+	};
+	int done, ret;
+
+	for (int i = 0; i < SOURCES; i++) {
+		job.run.sources[i] = (struct program_part){ imp, 0, SIDE * SIDE, 0 };
+		job.run.pitches[i] = SIDE;
+	}
+	fill_program(p);
+	ret = run_jobs(dev, &job, 1, 0, &done);
+	if (!ret && done != -1) {
+		ret = dlbuf_fence_wait(done, 0);
+		close(done);
+	}
+	return ret;
+}
 
 /*
- * Copies bytes from the first half of the buffer to the second one by a plan, as the CPU wrote
- * them. They are whole words: llvmpipe compiles the shader again for each colour mask. A buffer
- * that the driver does not import is no failure of the trial: another exporter's may do.
+ * The bytes are whole words: llvmpipe compiles the shader again for each colour mask. A buffer that
+ * the driver does not import is no failure of the trial: another exporter's may do.
  */
 int gles_try_buffer(struct dlbuf_device *base, const struct trial_buffer *t, bool *shares)
 {
@@ -420,48 +462,19 @@ int gles_try_buffer(struct dlbuf_device *base, const struct trial_buffer *t, boo
 	struct gles_import gi = {
 		.base = { .dev = base, .fd = t->fd, .bytes = TRIAL_PAGE },
 	};
-	struct {
-		struct program head;
-		uint32_t taps, n, first[SIDE];
-		float weights[SIDE];
-	} p = {
-		.head = {
-			.bits = 8, .ncomponents = 1, .nout = 1, .store = STORE_U8,
-			.width = SIDE, .height = SIDE, .across = SIDE, .down = SIDE,
-			.components = { { .step = 1, .mask = UINT32_MAX } },
-			.matrix = { { 1 } }, .high = { 255 },
-		},
-		.taps = 1, .n = SIDE,
-	};
-	struct program_job job = {
-		.program = &p.head, .bytes = sizeof(p),
-		.run = {
-			.out = { &gi.base, HALF, HALF + SIDE * SIDE, HALF },
-			.step_x = 1, .step_y = SIDE,
-		},
-	};
-	int done, ret = gles_image_make(&gi);
+	size_t bytes = sizeof(struct program) + (2 + 2 * SIDE) * sizeof(uint32_t);
+	struct program *p;
+	int ret = gles_image_make(&gi);
 
 	if (ret)
 		return ret;
-	for (uint32_t i = 0; i < SIDE; i++) {
-		p.first[i] = i;
-		p.weights[i] = 1;
-	}
-	for (int i = 0; i < SOURCES; i++) {
-		job.run.sources[i] = (struct program_part){ &gi.base, 0, SIDE * SIDE, 0 };
-		job.run.pitches[i] = SIDE;
-	}
-	ret = trial_by_cpu(t, 0, SIDE * SIDE, 1, NULL);
-	if (!ret)
-		ret = run_jobs(dev, &job, 1, 0, &done);
-	if (!ret && done != -1) {
-		ret = dlbuf_fence_wait(done, 0);
-		close(done);
-	}
-	if (!ret)
+	p = sys_calloc(1, bytes);
+	ret = p ? trial_by_cpu(t, 0, SIDE * SIDE, 1, NULL) : -ENOMEM;
+	if (!ret) {
+		failure_note(&dev->trial, copy_half(dev, &gi.base, p, bytes));
 		ret = trial_by_cpu(t, HALF, SIDE * SIDE, 1, shares);
+	}
 	gles_image_free(&gi);
-	failure_note(&dev->trial, ret);
-	return 0;
+	free(p);
+	return ret;
 }
