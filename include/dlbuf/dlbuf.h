@@ -42,6 +42,7 @@
  *   export.h    makes a dma-buf of memory that CUDA, HIP or Level Zero allocated
  *   socket.h    sends tensors and frames to another process
  *   cuda.h      CUDA: streams, paths, your own CUcontext
+ *   gles.h      GLES: preparation by EGL, your own EGLDisplay
  *   hexagon.h   Hexagon DSPs: FastRPC's map of a tensor, your own fastrpc fd
  *   hip.h       HIP: streams, paths
  *   levelzero.h Level Zero: streams, paths, your own ze_context_handle_t
@@ -94,6 +95,7 @@
 #include <dlbuf/fence.h>
 #include <dlbuf/format.h>
 #include <dlbuf/frame.h>
+#include <dlbuf/gles.h>
 #include <dlbuf/hexagon.h>
 #include <dlbuf/hip.h>
 #include <dlbuf/layout.h>

@@ -76,7 +76,7 @@ struct dlbuf_device {
 
 struct backend {
 	const char *name;
-	DLDeviceType type;	/* kDLCPU is only the backend cpu's: its loops prepare frames */
+	DLDeviceType type;	/* of its tensors. Without program_load(), kDLCPU has the CPU's loops */
 	uint32_t paths;		/* PATH_BIT()s that it has; 0: only `direct` */
 	bool waits_implicitly;	/* acquire() waits for the dma-buf's fences */
 	const char *exporter;	/* dlbuf_alloc() tries it first; NULL: udmabuf */
@@ -253,7 +253,8 @@ struct backend {
 	/*
 	 * Loads a program of `bytes` bytes (prepare/program.h), which is borrowed.
 	 * -EOPNOTSUPP: the device cannot run it. Optional, with the two below: without
-	 * them the device prepares no frames.
+	 * them the CPU's loops prepare frames of a device of type kDLCPU, and other devices
+	 * prepare none.
 	 */
 	int (*program_load)(struct dlbuf_device *dev, const struct program *p, size_t bytes,
 			    void **program);

@@ -292,7 +292,13 @@ int prepare_tensors(const struct dlbuf_prepare *p, DLManagedTensorVersioned *con
 	int ret = 0;
 
 	for (uint32_t i = 0; i <= n && !ret; i++) {
-		ret = tensor_of(i < n ? planes[i] : out, &list[i]);
+		DLManagedTensorVersioned *dl = i < n ? planes[i] : out;
+
+		/* A GPU whose tensors are the CPU's mappings of dma-bufs. */
+		if (p->dev->dl.device_type == kDLCPU && dl->deleter != tensor_delete)
+			return fail(-EOPNOTSUPP, "a tensor is no dma-buf of device %s, which "
+				    "prepares; a plan for cpu takes it", p->dev->name);
+		ret = tensor_of(dl, &list[i]);
 		if (!ret && list[i]->imp->dev != p->dev)
 			ret = fail(-EOPNOTSUPP, "a tensor is of another device than the plan's, %s",
 				   p->dev->name);

@@ -562,6 +562,7 @@ int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_frame *fra
 		return fail(-EINVAL, "frame or plan is NULL");
 	if (dev && device_check(dev))
 		return -ESTALE;
+	/* A device of the CPU's memory may have a program: a GPU then prepares its frames. */
 	if (dev && dev->dl.device_type != kDLCPU && !dev->backend->program_load)
 		return fail(-EOPNOTSUPP, "device %s cannot prepare frames, the CPU can", dev->name);
 	ret = OPTS_GET(&o, opts, "dlbuf_prepare_opts");

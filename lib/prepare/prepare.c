@@ -56,10 +56,11 @@ static int check_tensor_device(const struct dlbuf_prepare *p, const DLTensor *t,
 		    what, t->device.device_type, p->program ? p->dev->name : "the CPU");
 }
 
-/* Values are loaded and stored whole. A device's pointers are handles. */
+/* Values are loaded and stored whole. Pointers of other devices than the CPU are handles. */
 static int check_aligned(const struct dlbuf_prepare *p, const DLTensor *t, const char *what)
 {
-	uint64_t at = t->byte_offset + (p->program ? 0 : (uintptr_t)t->data);
+	bool handle = p->program && t->device.device_type != kDLCPU;
+	uint64_t at = t->byte_offset + (handle ? 0 : (uintptr_t)t->data);
 	uint32_t size = t->dtype.bits / 8;
 
 	if (!(at % size))

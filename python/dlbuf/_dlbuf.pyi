@@ -18,7 +18,7 @@ class Device:
     """One importer of dma-bufs: the CPU, a GPU, a Verilog simulator.
 
     name selects it: "cpu", "vulkan:0", "cuda:0", "hip:0", "opencl:0",
-    "levelzero:0", "vpi:NAME". "vulkan" is the first usable one. Other forms are
+    "levelzero:0", "gles:0", "vpi:NAME". "vulkan" is the first usable one. Other forms are
     "vulkan:llvmpipe" (a part of its name), "vulkan:uuid=..." (32 hexadecimal
     digits), "vulkan:pci=0000:01:00.0" and "vulkan:drm=/dev/dri/renderD128".
 

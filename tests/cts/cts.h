@@ -237,6 +237,7 @@ void cts_cases_start(void);
 void cts_cases_together(void);
 void cts_cases_frame(void);
 void cts_cases_prepare(void);
+void cts_cases_gles(void);
 void cts_cases_tiled(void);
 void cts_cases_lease(void);
 void cts_cases_socket(void);

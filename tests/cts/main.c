@@ -124,6 +124,7 @@ int main(int argc, char **argv)
 	cts_cases_together();
 	cts_cases_frame();
 	cts_cases_prepare();
+	cts_cases_gles();
 	cts_cases_tiled();
 	cts_cases_lease();
 	cts_cases_socket();

@@ -904,6 +904,9 @@ void cts_cases_prepare(void)
 	/* A machine may lack the compiler for a device's kernel. */
 	static const char *const backends[] = {
 		"cpu",
+#ifdef CONFIG_BACKEND_GLES
+		"gles",
+#endif
 #ifdef CONFIG_PREPARE_VULKAN
 		"vulkan",
 #endif
@@ -942,8 +945,11 @@ void cts_cases_prepare(void)
 	/* The CPU trusts fields of DLPack. */
 	ktap_case("prepare/beyond", beyond_the_tensor, NULL);
 	ktap_case("prepare/early", waits_for_others, (void *)&waits[1]);
-	/* Vulkan's driver that computes gives a reader's fence when it is complete. */
-	if (strcmp(cts_access->backend, "vulkan"))
+	/*
+	 * Vulkan's driver that computes gives a reader's fence when it is complete. A reader of GLES
+	 * is the CPU, and waits itself.
+	 */
+	if (strcmp(cts_access->backend, "vulkan") && strcmp(cts_access->backend, "gles"))
 		ktap_case("prepare/reader", waits_for_others, (void *)&waits[2]);
 	ktap_case("prepare/threads", two_threads, NULL);
 	for (size_t k = 0; k < ARRAY_SIZE(copies); k++)

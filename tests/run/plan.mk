@@ -173,7 +173,7 @@ $(call step,unit@coverage): build@asan | unit@asan
 
 # ---------------------------------------------------------------- headers, symbols, installation
 
-$(call step,abi@headers abi@pages abi@dlpack abi@uapi abi@cuda abi@wire abi@versions): abi@%:
+$(call step,abi@headers abi@pages abi@dlpack abi@uapi abi@cuda abi@gles abi@wire abi@versions): abi@%:
 	$(ktap) -- tests/abi/$*
 $(call step,abi@hip abi@debian): abi@%: build@gcc
 	$(ktap) -- tests/abi/$* $(dir)/gcc
@@ -413,6 +413,16 @@ cases-of-kfd := import/*/udmabuf import/*/heap:system import/[cdflotv]* import/r
 $(call step,cts@hip+kfd): build@gcc build@drivers
 	$(ktap) -- tests/drivers/hip $(if $(filter all,$(DRIVERS)),experimental,forky) $(dir)/drivers kfd \
 		$(dir)/gcc/$(cts) hip:0 $(host-copy) $(fence-event) $(cases-of-kfd:%='%')
+
+# On Mesa's llvmpipe, by the EGL device that is no DRM node. It compiles the shader in each case, so
+# of the cases that are about tensors, which are the CPU's mapping, only some run.
+cases-of-gles := import/same-bytes/* import/describes-itself import/read-only-fd import/closed-once sync/states \
+	prepare/* gles/* alloc/one-device alloc/two-devices path/direct/[bo]* path/probe fork/*
+on-gles = $(ktap) -- $(lab-fails) --with gles --env LP_NUM_THREADS=0 --env MESA_SHADER_CACHE_DIR=/tmp/mesa -- $(dir)/$(or $(2),gcc)/$(cts) gles:software $(1:%='%')
+$(call step,cts@gles): build@gcc
+	$(call on-gles,$(direct) $(blocks-blocks) $(cases-of-gles))
+$(call step,cts@gles+fault): build@gcc build@fault
+	$(call on-gles,fault/*,fault)
 
 # On the double of FastRPC's library. The kernel's side of it, and a DSP, are on boards only.
 on-hexagon = $(ktap) -- $(lab-fails) --env FAKE_HEXAGON=$(1) --env DLBUF_HEXAGON_LIBRARY=$(doubles)/$(or $(4),libhexagon.so) -- \

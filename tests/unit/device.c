@@ -206,7 +206,8 @@ static int see(const struct dlbuf_device_info *info, void *data)
 	CHECK(info->name[0]);
 	CHECK_STR(info->backend, backends[s->n++]);
 	CHECK(info->device.device_type);
-	CHECK_EQ(info->device.device_type == kDLCPU, !strcmp(info->backend, "cpu"));
+	CHECK_EQ(info->device.device_type == kDLCPU,
+		 !strcmp(info->backend, "cpu") || !strcmp(info->backend, "gles"));
 	if (info->status) {
 		s->absent++;
 		CHECK_EQ(info->status, -ENODEV);

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: MIT
-/*
- * The CPU. An import is a shared mapping. An acquire and a release call
- * DMA_BUF_IOCTL_SYNC, whose START also waits for the fences.
- */
+/* The CPU. An import is a shared mapping; lib/import/host.c has its accesses. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <linux/dma-buf.h>
-
-#include "../../dmabuf/fence.h"
 #include "../../import/backend.h"
+#include "../../import/host.h"
 #include "../../system/internal.h"
 #include "../../system/sys.h"
 
@@ -65,55 +60,6 @@ static int cpu_each(const struct backend *backend, dlbuf_device_fn fn,
 	return fn(&info, data);
 }
 
-static int cpu_import(struct import *imp)
-{
-	int prot = (imp->id.access & DLBUF_READ ? PROT_READ : 0) |
-		   (imp->id.access & DLBUF_WRITE ? PROT_WRITE : 0);
-
-	if (imp->bytes > SIZE_MAX)
-		return fail(-ENOMEM, "a dma-buf of %llu bytes exceeds the "
-			    "address space", (unsigned long long)imp->bytes);
-	imp->data = sys_mmap(imp->bytes, prot, imp->fd);
-	return imp->data != MAP_FAILED ? 0 : fail_errno("cpu: mmap() of the dma-buf");
-}
-
-static bool cpu_unimport(struct import *imp, bool wait)
-{
-	(void)wait;
-	munmap(imp->data, imp->bytes);
-	return true;
-}
-
-/* START also waits for the fences. */
-static int start_failed(void)
-{
-	return bracket_refused() ? -EAGAIN :
-	       fail(-EIO, "cpu: DMA_BUF_IOCTL_SYNC START: %m");
-}
-
-static int cpu_acquire(struct import *imp, uint32_t access, const struct access_stream *stream,
-		       int fence)
-{
-	(void)stream, (void)fence;
-	return bracket_once(imp->fd, DMA_BUF_SYNC_START | access) ?
-	       start_failed() : 0;
-}
-
-static int end_again(const struct import *imp, uint64_t flags)
-{
-	return bracket_refused() && !bracket(imp->fd, flags) ? 0 :
-	       fail(-EIO, "cpu: DMA_BUF_IOCTL_SYNC END: %m");
-}
-
-static int cpu_release(struct import *imp, uint32_t access, const struct access_stream *stream,
-		       int *fence, int *end)
-{
-	(void)stream, (void)end;
-	*fence = -1;
-	return bracket_once(imp->fd, DMA_BUF_SYNC_END | access) ?
-	       end_again(imp, DMA_BUF_SYNC_END | access) : 0;
-}
-
 const struct backend cpu_backend = {
 	.name = "cpu",
 	.type = kDLCPU,
@@ -123,8 +69,8 @@ const struct backend cpu_backend = {
 	.open = cpu_open,
 	.close = cpu_close,
 	.describe = cpu_describe,
-	.import = cpu_import,
-	.unimport = cpu_unimport,
-	.acquire = cpu_acquire,
-	.release = cpu_release,
+	.import = host_import,
+	.unimport = host_unimport,
+	.acquire = host_acquire,
+	.release = host_release,
 };

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * GLES: preparation of frames by OpenGL ES 3.0, for boards whose GPU has no Vulkan. EGL imports
+ * the dma-bufs. Tested with Mesa's llvmpipe; not run on hardware.
+ *
+ * Device names: "gles:0" is the first device of eglQueryDevicesEXT(), "gles:1" the second one.
+ * "gles:drm=/dev/dri/renderD128" selects one by its DRM node, "gles:software" the device with
+ * EGL_MESA_device_software. "gles" is the first that can be used. If EGL lists no devices,
+ * "gles:0" is EGL_DEFAULT_DISPLAY. dlbuf loads libEGL.so.1; DLBUF_GLES_LIBRARY names another file.
+ *
+ * A tensor of the device is the CPU's mapping of the dma-buf (kDLCPU), because DLPack has no
+ * device for GLES. dlbuf_acquire() and dlbuf_release() are for accesses of the CPU, exactly as on
+ * "cpu". The GPU prepares: plans of dlbuf_prepare_create() run on it, from tensors of this device
+ * to tensors of this device, such as dlbuf_alloc() makes them. A tensor in other memory of the
+ * CPU is no dma-buf, and the plan refuses it with -EOPNOTSUPP: use a plan for "cpu" there.
+ *
+ * Import. The GPU reads and writes dma-bufs as rows of 32-bit words, so it does not need to know
+ * their formats. An import fails with -EOPNOTSUPP if EGL does not import it, or if it is larger
+ * than the driver's largest texture of 4,096 columns: 64 MiB with 4,096 rows, 256 MiB with 16,384.
+ *
+ * When a device is opened, it copies a few bytes of a dma-buf of the library, and is refused with
+ * -EOPNOTSUPP if the bytes are wrong. Also refused are: a driver of OpenGL ES 2.0; one that
+ * renders to no dma-buf without tiles, as NVIDIA's (use "cuda"); and llvmpipe on a DRM node,
+ * which crashes.
+ *
+ * Order. dlbuf_prepare_frame() waits on the calling thread for the producer's fences. With
+ * EGL_ANDROID_native_fence_sync it returns before the GPU has ended, and the dma-bufs have the
+ * fence of the work. Otherwise it waits for the GPU.
+ *
+ * A GPU that renders in tiles loads and stores the whole tiles that the tensor touches. So nothing
+ * else should write to the same dma-buf while a frame is prepared into it.
+ *
+ * Threads and contexts. The device has a context of its own. Its calls make that context current
+ * on the calling thread, and then the context, surfaces and API that were current before. Calls
+ * of several threads run one after the other, because a context serves one thread at a time. On a
+ * thread with a current context of GLX, eglMakeCurrent() may fail (-EIO).
+ *
+ * fork(). A driver's threads do not exist in a child. In a child of a process that has used EGL
+ * by dlbuf, dlbuf_device_open() fails with -ESTALE.
+ *
+ * Specification: EGL 1.4, OpenGL ES 3.0, EGL_EXT_image_dma_buf_import and its _modifiers,
+ * EGL_KHR_surfaceless_context, GL_OES_EGL_image, EGL_ANDROID_native_fence_sync.
+ */
+#ifndef DLBUF_GLES_H
+#define DLBUF_GLES_H
+
+#include <dlbuf/base.h>
+#include <dlbuf/device.h>
+#include <dlbuf/dlpack.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Makes a device on the application's EGLDisplay, with a context of its own. The application's
+ * contexts are not used, and keep their state.
+ *
+ * display is borrowed: eglInitialize() has been called, and the application must not call
+ * eglTerminate() before the device is closed and its last tensor deleted. opts is borrowed, *out
+ * is new. May block while the driver compiles a shader.
+ * -EINVAL  display or out is NULL, EGL does not know the display, or bad opts
+ * -ENODEV  there is no EGL library, or no device
+ * -EOPNOTSUPP  the driver cannot prepare frames, as above
+ * -ESTALE  a parent process has used EGL by dlbuf before fork()
+ * -EIO     the driver failed
+ */
+DLBUF_API int dlbuf_device_wrap_gles(void *display, const struct dlbuf_device_opts *opts,
+				     struct dlbuf_device **out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* DLBUF_GLES_H */

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+/* lib/backends/gles/abi.h against Khronos' headers. */
+#include <EGL/egl.h>
+#include <EGL/eglext.h>
+#include <GLES3/gl3.h>
+
+#include "backends/gles/abi.h"
+
+#define NUMBER(ours, theirs) \
+	_Static_assert((long long)(ours) == (long long)(theirs), #ours " is not " #theirs)
+#define TYPE(ours, theirs) \
+	_Static_assert(__builtin_types_compatible_p(ours, theirs), #ours " is not " #theirs)
+
+#define EGL(name) NUMBER(EGLABI_##name, EGL_##name);
+EGL(SUCCESS) EGL(BAD_ALLOC) EGL(CONTEXT_LOST) EGL(SURFACE_TYPE) EGL(NONE) EGL(RENDERABLE_TYPE)
+EGL(OPENGL_ES3_BIT) EGL(VENDOR) EGL(EXTENSIONS) EGL(HEIGHT) EGL(WIDTH) EGL(DRAW) EGL(READ)
+EGL(CONTEXT_MAJOR_VERSION) EGL(OPENGL_ES_API)
+#define EXT(name) NUMBER(EGLABI_##name, EGL_##name##_EXT);
+EXT(LINUX_DMA_BUF) EXT(DMA_BUF_PLANE0_FD) EXT(DMA_BUF_PLANE0_OFFSET) EXT(DMA_BUF_PLANE0_PITCH)
+EXT(DMA_BUF_PLANE0_MODIFIER_LO) EXT(DMA_BUF_PLANE0_MODIFIER_HI) EXT(DEVICE) EXT(PLATFORM_DEVICE)
+EXT(DRM_DEVICE_FILE) EXT(LINUX_DRM_FOURCC)
+NUMBER(EGLABI_SYNC_NATIVE_FENCE, EGL_SYNC_NATIVE_FENCE_ANDROID);
+
+#define GL(name) NUMBER(GLABI_##name, GL_##name);
+GL(TRIANGLES) GL(OUT_OF_MEMORY) GL(SCISSOR_TEST) GL(DITHER) GL(MAX_TEXTURE_SIZE) GL(TEXTURE_2D)
+GL(UNSIGNED_INT) GL(RENDERER) GL(VERSION) GL(EXTENSIONS) GL(NEAREST) GL(TEXTURE_MAG_FILTER)
+GL(TEXTURE_MIN_FILTER) GL(R32UI) GL(TEXTURE0) GL(FRAGMENT_SHADER) GL(VERTEX_SHADER)
+GL(COMPILE_STATUS) GL(LINK_STATUS) GL(FRAMEBUFFER_COMPLETE) GL(COLOR_ATTACHMENT0) GL(FRAMEBUFFER)
+GL(RENDERBUFFER) GL(RED_INTEGER) GL(SYNC_GPU_COMMANDS_COMPLETE) GL(TIMEOUT_EXPIRED)
+GL(WAIT_FAILED) GL(SYNC_FLUSH_COMMANDS_BIT)
+
+TYPE(egl_int, EGLint);
+TYPE(egl_bool, EGLBoolean);
+TYPE(egl_enum, EGLenum);
+TYPE(egl_attrib, EGLAttrib);
+TYPE(egl_display, EGLDisplay);
+TYPE(egl_device, EGLDeviceEXT);
+TYPE(egl_context, EGLContext);
+TYPE(egl_surface, EGLSurface);
+TYPE(egl_config, EGLConfig);
+TYPE(egl_image, EGLImageKHR);
+TYPE(egl_sync, EGLSyncKHR);
+TYPE(gl_enum, GLenum);
+TYPE(gl_uint, GLuint);
