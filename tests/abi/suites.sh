@@ -50,7 +50,7 @@ unpack()
 
 unpacked()
 {
-	local no=$tmp/no-$1 suite=$1
+	local no=$tmp/no-${unpacked_in##*/}-$1 suite=$1
 	dir=$unpacked_in/$1
 	# It has no base system of its own.
 	[ "$1" != experimental ] || suite=sid
