@@ -58,7 +58,7 @@ int gles_image_make(struct gles_import *gi)
 	/* EGL does not take the fd. */
 	pthread_mutex_lock(&dev->lock);
 	gi->image = fault_hit() ? NULL :
-		    dev->egl.CreateImageKHR(dev->display, NULL, EGLABI_LINUX_DMA_BUF, NULL, attribs);
+		dev->egl.CreateImageKHR(dev->display, NULL, EGLABI_LINUX_DMA_BUF, NULL, attribs);
 	if (!gi->image)
 		ret = gles_failed(&dev->egl, dev->base.name, "eglCreateImageKHR", -EOPNOTSUPP);
 	pthread_mutex_unlock(&dev->lock);

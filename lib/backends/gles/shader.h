@@ -4,17 +4,18 @@
  * lib/prepare/kernel.h, for one word of the tensor. The texts have no comments, because they are
  * in the library.
  *
- * g[] is the program without its tables, which are a texture of 1024 words a row. r[] is the run:
+ * g[] is the program without its tables, which are a texture of 1024 words a row. r[] is
+ * the run:
  *
- *	0, 3, 6		of each component: the byte of its first value in its image, its pitch, and
- *			the logarithm of the words in a row of its image
+ *	0, 3, 6		of each component: the byte of its first value, its pitch, and the
+ *			logarithm of the words in a row of its image
  *	9		that of the tensor's image
  *	10		the byte in the tensor's image at which its values begin
  *	11, 12		the first and the last value of a word that this pass makes
  *	13		the bits of a sample
- *	14, 18, 22	of each axis of the tensor, from the largest step to the smallest: its step in
- *			bytes, the number of its values, which axis it is (0: x, 1: y, 2: channel),
- *			and whether it runs backwards
+ *	14, 18, 22	of each axis of the tensor, from the largest step to the smallest: its
+ *			step in bytes, the number of its values, which axis it is (0: x, 1: y,
+ *			2: channel), and whether it runs backwards
  *
  * A fragment is a word. It divides the word's place by the steps to find its values, and is
  * discarded if it has none, so nothing else is written. A byte k is written as k / 255, which a

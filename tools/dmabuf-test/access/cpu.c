@@ -1,45 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* Accesses to a tensor's memory by the CPU. */
-#include <errno.h>
-#include <string.h>
-
-#include "access.h"
-
-/* The address of a byte of the dma-buf, by the tensor's own data. */
-static char *at(DLManagedTensorVersioned *t, uint64_t offset)
-{
-	DLBUF_INFO(dlbuf_tensor_info, info);
-
-	if (dlbuf_tensor_get_info(t, &info))
-		return NULL;
-	return (char *)t->dl_tensor.data - info.first + offset;
-}
-
-static int cpu_read(DLManagedTensorVersioned *t, uint64_t offset, void *dst,
-		    size_t bytes)
-{
-	char *p = at(t, offset);
-
-	if (!p)
-		return -EINVAL;
-	memcpy(dst, p, bytes);
-	return 0;
-}
-
-static int cpu_write(DLManagedTensorVersioned *t, uint64_t offset,
-		     const void *src, size_t bytes)
-{
-	char *p = at(t, offset);
-
-	if (!p)
-		return -EINVAL;
-	memcpy(p, src, bytes);
-	return 0;
-}
+#include "host.h"
 
 const struct access access_cpu = {
 	.backend = "cpu",
 	.reads_by = "memcpy",
-	.read = cpu_read,
-	.write = cpu_write,
+	.read = host_read,
+	.write = host_write,
 };
