@@ -76,7 +76,7 @@ def tensors(camera, data_offset):
         offset += rows * camera["pitch"][0]
 
 
-READS = {"cpu": "memcpy", "cuda": "cuMemcpyDtoHAsync", "hip": "hipMemcpyDtoHAsync",
+READS = {"cpu": "memcpy", "cuda": "cuMemcpyDtoHAsync", "gles": "memcpy", "hip": "hipMemcpyDtoHAsync",
          "levelzero": "zeCommandListAppendMemoryCopy", "opencl": "clEnqueueReadBuffer", "vulkan": "vkCmdCopyBuffer"}
 
 
