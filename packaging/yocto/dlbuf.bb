@@ -19,7 +19,7 @@ PACKAGECONFIG[vulkan] = "BACKEND_VULKAN=y PREPARE_VULKAN=y,BACKEND_VULKAN=n PREP
 # The same in all tasks, so that do_install builds nothing again.
 EXTRA_OEMAKE = "O=build LINK=shared PYTHON= GST_PKG_CONFIG=false prefix=${prefix} bindir=${bindir} \
                 libdir=${libdir} includedir=${includedir} mandir=${mandir} \
-                'SET=STATIC=n BACKEND_CUDA=y BACKEND_HEXAGON=y BACKEND_HIP=y BACKEND_VPI=n \
+                'SET=STATIC=n BACKEND_CUDA=y BACKEND_GLES=y BACKEND_HEXAGON=y BACKEND_HIP=y BACKEND_VPI=n \
                 BACKEND_LEVELZERO=n PREPARE_LEVELZERO=n ${PACKAGECONFIG_CONFARGS}'"
 
 do_compile() {
