@@ -765,8 +765,8 @@ TEST(random)
 		"video/x-raw,format=I420,width=33,height=17",
 		"video/x-raw,format=YUY2,width=62,height=48,interlace-mode=mixed",
 		"video/x-bayer,format=rggb,width=62,height=48", DMA_DRM "NV12,width=62,height=48",
-		"video/x-raw(format:Interlaced),format=NV12,width=62,height=49,"
-		"interlace-mode=alternate",
+		("video/x-raw(format:Interlaced),format=NV12,width=62,height=49,"
+		 "interlace-mode=alternate"),
 	};
 	enum { NTEXTS = sizeof(texts) / sizeof(texts[0]) };
 	struct dlbuf_gstreamer_format formats[NTEXTS];
