@@ -452,7 +452,7 @@ $(call step,cts@trial): build@gcc
 	$(ktap) -- $(lab-fails) -- $(dir)/gcc/tests/trial/cts --device trial:0 $(host-copy) $(blocks-event)
 
 # Compares the errors that the calls of all these steps have returned with the headers' lists.
-$(call step,abi@errors): | unit@gcc unit@asan unit@cpu-only cts@cpu cts@cuda cts@trial cts@cpu+fault cts@cuda+fault \
+$(call step,abi@errors): | unit@gcc unit@asan unit@cpu-only cts@cpu cts@cuda cts@gles cts@trial cts@cpu+fault cts@cuda+fault \
 		cts@vulkan+fault lab@alloc lab@camera lab@image lab@syncobj lab@alloc+fault lab@camera+fault \
 		interop@ffmpeg interop@gstreamer interop@nvvpi interop@pipewire interop@v4l2 interop@vaapi
 	$(ktap) -- tests/abi/errors $(dir) $(filter-out build@%,$|)
