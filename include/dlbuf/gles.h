@@ -28,8 +28,8 @@
  * fence of the work. Otherwise it waits for the GPU.
  *
  * A GPU that renders in tiles loads and stores the whole tiles that the tensor touches. So nothing
- * else should write to the same dma-buf while a frame is prepared into it. Do not prepare a frame into
- * its own dma-buf: OpenGL ES does not define the result, and dlbuf does not refuse it yet.
+ * else should write to the same dma-buf while a frame is prepared into it. Do not prepare a frame
+ * into its own dma-buf: OpenGL ES does not define the result, and dlbuf does not refuse it yet.
  *
  * Threads and contexts. The device has a context of its own. Its calls make that context current
  * on the calling thread, and then the context, surfaces and API that were current before. Calls
