@@ -188,6 +188,24 @@ static bool is_exact(const struct dlbuf_prepare *p)
 	return true;
 }
 
+/* Sets p->mosaic if each output is one pixel of a mosaic of bytes, and its values do not change. */
+static bool find_demosaiced(struct dlbuf_prepare *p)
+{
+	const struct byte_values *v = &p->byte_values;
+
+	p->wide.error = 0;
+	p->in_floats = p->store > STORE_I8 || p->opts.flags & DLBUF_PREPARE_EXACT ||
+		!find_fixed_values(p, &p->byte_values);
+	p->mosaic = !p->in_floats && v->kind == BYTES_EACH && !v->clamps && p->x[0].taps == 1 &&
+		p->y[0].taps == 1 && is_even(&p->x[0], 4, 0, false);
+	/* The components are sums of four samples. */
+	for (int i = 0; i < 3 && p->mosaic; i++)
+		p->mosaic = v->matrix[i][i] == 1 << 11 && v->offset[i] == 1 << 4;
+	if (p->mosaic)
+		add_group(p, 0, 1);
+	return p->mosaic;
+}
+
 /* Sets p->copied if no value changes and each output is one sample. */
 static void find_copied(struct dlbuf_prepare *p)
 {
@@ -321,12 +339,13 @@ bool prepare_bytes_find(struct dlbuf_prepare *p)
 	const struct source *s = &p->source;
 
 	p->ngroups = 0;
-	p->pairs.found = p->copied = p->direct = p->wide.found = false;
-	if (!p->byte_kernels || s->sample != SAMPLE_U8 || s->group.words || s->packed.samples ||
-	    s->mosaic)
+	p->pairs.found = p->copied = p->mosaic = p->direct = p->wide.found = false;
+	if (!p->byte_kernels || s->sample != SAMPLE_U8 || s->group.words || s->packed.samples)
 		return false;
-	/* Samples are rounded along each axis. */
 	p->wide.gain = 1;
+	if (s->mosaic)
+		return find_demosaiced(p);
+	/* Samples are rounded along each axis. */
 	p->wide.error = 4 / 256.;
 	p->wide.found = p->opts.filter > DLBUF_FILTER_TRIANGLE;
 	for (uint32_t i = 0; i < s->ncomponents; i++)
@@ -603,6 +622,27 @@ static void copied_row(const struct dlbuf_prepare *p, const struct band *b,
 	p->byte_kernels->copied(dst, places, from, p->width, p->order, p->byte_values.flip);
 }
 
+static void demosaiced_row(const struct dlbuf_prepare *p, const struct band *b, const void *data,
+			   int64_t pitch, uint32_t y, uint8_t *const to[3], bool pixels)
+{
+	struct mosaic_row from = prepare_mosaic_row(p, b, data, pitch, p->y[0].first[y]);
+	/* The row's own colour beside green is for the last channel. */
+	bool back = from.red == p->byte_values.reversed;
+	uint8_t *const channels[3] = { to[back ? 2 : 0], to[1], to[back ? 0 : 2] };
+
+	p->byte_kernels->mosaic(pixels ? to : channels, &from, p->width, pixels, back,
+				p->byte_values.flip);
+}
+
+/* Copies the rows of the channels to the tensor, unless they are there. */
+static void spread_row(const struct dlbuf_prepare *p, const struct band *b, uint8_t *dst,
+		       bool there, int64_t along, int64_t channel)
+{
+	for (uint32_t c = 0; c < p->nout && !there; c++)
+		for (uint32_t i = 0; i < p->width; i++)
+			dst[c * channel + i * along] = ((const uint8_t *)b->out[c])[i];
+}
+
 void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		       const void *const planes[], const int64_t pitches[], uint32_t y,
 		       uint8_t *dst, int64_t along, int64_t channel,
@@ -620,6 +660,15 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 	}
 	if (pixels && p->copied) {
 		copied_row(p, b, planes, pitches, y, dst);
+		return;
+	}
+	for (uint32_t c = 0; c < p->nout; c++)
+		to[c] = plain ? dst + c * channel : (uint8_t *)b->out[c];
+	if (pixels)
+		to[0] = dst;
+	if (p->mosaic) {
+		demosaiced_row(p, b, planes[0], pitches[0], y, to, pixels);
+		spread_row(p, b, dst, pixels || plain, along, channel);
 		return;
 	}
 	if (p->wide.found)
@@ -656,10 +705,6 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		memcpy(samples->rows, in, sizeof(in));
 		return;
 	}
-	for (uint32_t c = 0; c < p->nout; c++)
-		to[c] = plain ? dst + c * channel : (uint8_t *)b->out[c];
-	if (pixels)
-		to[0] = dst;
 	if (v->reversed) {
 		struct byte_row first = in[0];
 
@@ -667,7 +712,5 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		in[2] = first;
 	}
 	p->byte_kernels->results(to, in, p->width, v, p->nout, pixels);
-	for (uint32_t c = 0; c < p->nout && !pixels && !plain; c++)
-		for (uint32_t i = 0; i < p->width; i++)
-			dst[c * channel + i * along] = ((const uint8_t *)b->out[c])[i];
+	spread_row(p, b, dst, pixels || plain, along, channel);
 }

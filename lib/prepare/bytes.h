@@ -38,6 +38,8 @@ typedef uint16_t vu __attribute__((vector_size(WIDE * 2), aligned(2)));
 #define AT_MOST(a, b) ((vs)vminq_s16((int16x8_t)(a), (int16x8_t)(b)))
 #define ZIP_LOW(a, b) ((vs)vzip1q_s16((int16x8_t)(a), (int16x8_t)(b)))
 #define ZIP_HIGH(a, b) ((vs)vzip2q_s16((int16x8_t)(a), (int16x8_t)(b)))
+#define MEAN(a, b) ((vt)vrhaddq_u8((uint8x16_t)(a), (uint8x16_t)(b)))
+#define PICK(mask, a, b) ((vt)vbslq_u8((uint8x16_t)(mask), (uint8x16_t)(a), (uint8x16_t)(b)))
 /* The number of vectors of results that are stored at once. */
 #define STEP 2
 #define FOUND(v, at) ((vb)vqtbl1q_u8((uint8x16_t)(v), (uint8x16_t)(at)))
@@ -62,6 +64,11 @@ void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP], const vs z[S
 	vst3q_u8(dst, v);
 }
 
+static inline void store_bytes(uint8_t *dst, vt x, vt y, vt z)
+{
+	vst3q_u8(dst, (uint8x16x3_t){ { (uint8x16_t)x, (uint8x16_t)y, (uint8x16_t)z } });
+}
+
 #else
 #define MULTIPLY(a, b) ((vs)X86(mulhrs_epi16)((vx)(a), (vx)(b)))
 #define LEFTS(t) ((vs)X86(srli_epi16)(X86(unpacklo_epi8)((vx){ 0 }, (vx)(t)), 1))
@@ -72,6 +79,8 @@ void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP], const vs z[S
 #define AT_MOST(a, b) ((vs)X86(min_epi16)((vx)(a), (vx)(b)))
 #define ZIP_LOW(a, b) ((vs)X86(unpacklo_epi16)((vx)(a), (vx)(b)))
 #define ZIP_HIGH(a, b) ((vs)X86(unpackhi_epi16)((vx)(a), (vx)(b)))
+#define MEAN(a, b) ((vt)X86(avg_epu8)((vx)(a), (vx)(b)))
+#define PICK(mask, a, b) ((vt)X86(blendv_epi8)((vx)(b), (vx)(a), (vx)(mask)))
 #define STEP 1
 #define FOUND(v, at) ((vb)_mm_shuffle_epi8((__m128i)(v), (__m128i)(at)))
 #define EACH_STEP(f) f(0)
@@ -90,9 +99,12 @@ static inline void store_results(uint8_t *dst, const vs x[STEP], uint8_t flip)
 
 #define BOTH(...) { __VA_ARGS__, __VA_ARGS__ }
 
+/*
+ * Stores 8 pixels of each 16 bytes, where xy has 8 values of x, then of y, and z begins with 8. The
+ * pixels of the next 16 bytes are `next` bytes behind.
+ */
 static inline __attribute__((always_inline))
-void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP], const vs z[STEP],
-				uint8_t flip)
+void store_eights(uint8_t *dst, size_t next, vt xy, vt z)
 {
 	static const uint8_t tables[4][32] = {
 		BOTH(0, 8, 128, 1, 9, 128, 2, 10, 128, 3, 11, 128, 4, 12, 128, 5),
@@ -100,15 +112,29 @@ void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP], const vs z[S
 		BOTH(13, 128, 6, 14, 128, 7, 15, 128, 0, 0, 0, 0, 0, 0, 0, 0),
 		BOTH(128, 5, 128, 128, 6, 128, 128, 7, 0, 0, 0, 0, 0, 0, 0, 0),
 	};
-	vt xy = RESULTS(x, y, flip), zz = RESULTS(z, z, flip), parts[2];
+	vt parts[2];
 
 	for (int i = 0; i < 2; i++)
 		parts[i] = (vt)X86(shuffle_epi8)((vx)xy, (vx)*(const vt *)tables[2 * i]) |
-			(vt)X86(shuffle_epi8)((vx)zz, (vx)*(const vt *)tables[2 * i + 1]);
-	for (int i = 0; i < WIDE; i += 8) {
-		memcpy(dst + 3 * i, (char *)&parts[0] + 2 * i, 16);
-		memcpy(dst + 3 * i + 16, (char *)&parts[1] + 2 * i, 8);
+			(vt)X86(shuffle_epi8)((vx)z, (vx)*(const vt *)tables[2 * i + 1]);
+	for (int i = 0; i < WIDE / 8; i++) {
+		memcpy(dst + i * next, (char *)&parts[0] + 16 * i, 16);
+		memcpy(dst + i * next + 16, (char *)&parts[1] + 16 * i, 8);
 	}
+}
+
+static inline __attribute__((always_inline))
+void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP], const vs z[STEP],
+				uint8_t flip)
+{
+	store_eights(dst, 24, RESULTS(x, y, flip), RESULTS(z, z, flip));
+}
+
+static inline void store_bytes(uint8_t *dst, vt x, vt y, vt z)
+{
+	store_eights(dst, 48, (vt)X86(unpacklo_epi64)((vx)x, (vx)y), z);
+	store_eights(dst + 24, 48, (vt)X86(unpackhi_epi64)((vx)x, (vx)y),
+		     (vt)X86(unpackhi_epi64)((vx)z, (vx)z));
 }
 #endif
 
@@ -638,6 +664,58 @@ static void copied(uint8_t *dst, const int32_t *places, const uint8_t *row, uint
 	memcpy(dst + 3 * i, &v, n < 4 ? 3 * n : 12);
 }
 
+/* The mean of 4 bytes, rounded half up. */
+static inline vt mean_of_4(vt a, vt b, vt c, vt d)
+{
+	vt x = MEAN(a, b), y = MEAN(c, d);
+
+	/* All means are rounded up. If that of x and y was, one of the others must not have been. */
+	return MEAN(x, y) - (((a ^ b) | (c ^ d)) & (x ^ y) & 1);
+}
+
+static inline __attribute__((always_inline))
+void mosaic_of(uint8_t *const dst[3], const struct mosaic_row *from, size_t n, uint8_t flip,
+	       bool pixels, bool back)
+{
+	const uint8_t *up = from->rows[0], *at = from->rows[1], *down = from->rows[2];
+	/* The samples that are not green. */
+	const vt mask = (vt)((vu){ 0 } + (uint16_t)(from->green_first ? 0xff00 : 0x00ff));
+	const size_t at_once = sizeof(vt), each = pixels ? 3 : 1, rest = n % at_once;
+	uint8_t *const whole[3] = { dst[0], dst[pixels ? 0 : 1], dst[pixels ? 0 : 2] };
+	uint8_t last[3][3 * sizeof(vt)];
+
+	for (size_t i = 0; i < n; i += at_once) {
+		bool ends = i + at_once > n;
+#define LOAD(row) (*(const vt *)((row) + i))
+		vt here = LOAD(at), left = LOAD(at - 1), right = LOAD(at + 1);
+		vt above = LOAD(up), below = LOAD(down), v[3];
+
+		v[0] = PICK(mask, here, MEAN(left, right)) ^ flip;
+		v[1] = PICK(mask, mean_of_4(left, right, above, below), here) ^ flip;
+		v[2] = PICK(mask, mean_of_4(LOAD(up - 1), LOAD(up + 1), LOAD(down - 1),
+					    LOAD(down + 1)), MEAN(above, below)) ^ flip;
+#undef LOAD
+		if (pixels)
+			store_bytes(ends ? last[0] : whole[0] + 3 * i, v[back ? 2 : 0], v[1],
+				    v[back ? 0 : 2]);
+		for (int c = 0; c < 3 && !pixels; c++)
+			*(vt *)(ends ? last[c] : whole[c] + i) = v[c];
+	}
+	for (int c = 0; c < (pixels ? 1 : 3) && rest; c++)
+		memcpy(whole[c] + (n - rest) * each, last[c], rest * each);
+}
+
+static void mosaic(uint8_t *const to[3], const struct mosaic_row *from, uint32_t n, bool pixels,
+		   bool back, uint8_t flip)
+{
+	if (!pixels)
+		mosaic_of(to, from, n, flip, false, false);
+	else if (back)
+		mosaic_of(to, from, n, flip, true, true);
+	else
+		mosaic_of(to, from, n, flip, true, false);
+}
+
 /* These loops are large. With SSE4.1 the loops for other sources are used in their place. */
 #if defined(__aarch64__) || WIDE == 16
 /* Kinds of pairs. NEON has code for each kind. On x86 the last three are variables. */
@@ -905,4 +983,5 @@ static void pairs(uint8_t *dst, const struct byte_pairs *q, const struct byte_so
 #define FLOATS NULL, NULL
 #endif
 
-const struct byte_kernels KERNELS = { WIDE, wide, samples, results, direct, copied, PAIRS, FLOATS };
+const struct byte_kernels KERNELS = { WIDE, wide, samples, results, direct, copied, mosaic,
+				      PAIRS, FLOATS };
