@@ -221,7 +221,7 @@ static void find_copied(struct dlbuf_prepare *p)
 		p->copied &= v->matrix[i][i] == 1 << 13 && v->offset[i] == 1 << 4;
 	for (uint32_t i = 1; i < 3 && p->copied; i++)
 		begin = c[i].first < begin ? c[i].first : begin;
-	for (uint32_t i = 0; i < 12 && p->copied; i++) {
+	for (uint32_t i = 0; i < sizeof(p->order) && p->copied; i++) {
 		uint32_t from = v->reversed ? 2 - i % 3 : i % 3;
 
 		p->order[i] = (uint8_t)(i / 3 * 4 + c[from].first - begin);

@@ -638,27 +638,59 @@ vb four_pixels(const int32_t *places, const uint8_t *row, size_t i, vb order, ui
 	return FOUND(v, order) ^ flip;
 }
 
-static void copied(uint8_t *dst, const int32_t *places, const uint8_t *row, uint32_t n,
-		   const uint8_t order[16], uint8_t flip)
+/* Copies pixels, 16 at once. Returns how many; they may be fewer than n. */
+static inline __attribute__((always_inline))
+size_t sixteens(uint8_t *dst, const int32_t *places, const uint8_t *row, size_t n,
+		const uint8_t order[48], uint8_t flip)
 {
 	const vb how = *(const vb *)order;
 	size_t i = 0;
+
+#ifdef __aarch64__
+	/* Each 16 bytes of the pixels are in 32 bytes of the words. */
+	const vb second = *(const vb *)(order + 16) - 16, third = *(const vb *)(order + 32) - 32;
+	const size_t whole = places ? 0 : n & ~(size_t)15;
+	vb v[3];
+
+	for (const uint8_t *end = row + 4 * whole; row < end; row += 64, dst += 48) {
+		uint8x16x2_t a = vld1q_u8_x2(row), b = vld1q_u8_x2(row + 16);
+		uint8x16x2_t c = vld1q_u8_x2(row + 32);
+
+		v[0] = (vb)vqtbl2q_u8(a, (uint8x16_t)how) ^ flip;
+		v[1] = (vb)vqtbl2q_u8(b, (uint8x16_t)second) ^ flip;
+		v[2] = (vb)vqtbl2q_u8(c, (uint8x16_t)third) ^ flip;
+		for (int k = 0; k < 3; k++)
+			*(vb *)(dst + 16 * k) = v[k];
+	}
+	if (!places)
+		return whole;
+#endif
+	/* Each store of 4 pixels writes 4 bytes too many. The next store overwrites them. */
+	for (; i + 18 <= n; i += 16)
+		for (size_t k = i; k < i + 16; k += 4)
+			*(vb *)(dst + 3 * k) = four_pixels(places, row, k, how, flip);
+	return i;
+}
+
+static void copied(uint8_t *dst, const int32_t *places, const uint8_t *row, uint32_t n,
+		   const uint8_t order[48], uint8_t flip)
+{
+	const vb how = *(const vb *)order;
+	size_t i;
 	vb v;
 
-	/* Each store of 4 pixels writes 4 bytes too many. The next store overwrites them. */
-#define SIXTEEN(from)									\
-	for (; i + 18 <= n; i += 16)							\
-		for (size_t k = i; k < i + 16; k += 4)					\
-			*(vb *)(dst + 3 * k) = four_pixels(from, row, k, how, flip);
 	if (places)
-		SIXTEEN(places)
+		i = sixteens(dst, places, row, n, order, flip);
+	else if (flip)
+		i = sixteens(dst, NULL, row, n, order, flip);
 	else
-		SIXTEEN(NULL)
-#undef SIXTEEN
+		i = sixteens(dst, NULL, row, n, order, 0);
 	for (; i + 4 < n; i += 4) {
 		v = four_pixels(places, row, i, how, flip);
 		memcpy(dst + 3 * i, &v, 12);
 	}
+	if (i == n)
+		return;
 	i = n < 4 ? 0 : n - 4;
 	v = four_pixels(places, row, i, how, flip);
 	memcpy(dst + 3 * i, &v, n < 4 ? 3 * n : 12);

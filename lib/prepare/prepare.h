@@ -278,7 +278,7 @@ struct dlbuf_prepare {
 	bool direct;
 	bool copied;			/* a pixel is three bytes of a word of 4, unchanged */
 	bool mosaic;			/* or it is a pixel of a mosaic of bytes, unchanged */
-	uint8_t order[16];		/* for 4 pixels: indices of their bytes in 4 words */
+	uint8_t order[48];		/* for 16 pixels: indices of their bytes in 16 words */
 	struct byte_pairs pairs;
 	/* Or group 0 has a filter of more than two samples. */
 	struct {
@@ -505,7 +505,7 @@ struct byte_kernels {
 		       const struct byte_row kept[2], uint32_t n, const struct byte_values *v);
 	/* Pixels that are copied: the words are at places, or with NULL one behind the other. */
 	void (*copied)(uint8_t *dst, const int32_t *places, const uint8_t *row, uint32_t n,
-		       const uint8_t order[16], uint8_t flip);
+		       const uint8_t order[48], uint8_t flip);
 	/*
 	 * Means of a mosaic's nearest samples, rounded half up. to[0] gets the row's own colour
 	 * beside green, to[1] green, to[2] the other; pixels: all 3 to[0], with `back` in reverse.

@@ -861,6 +861,7 @@ TEST(widths_between_pages)
 		{ "VYUY", 2, 1, 4, 2, BILINEAR, U8, true, PATH_PAIRS, 1 },
 		{ "XRGB8888", 1, 1, 3, 3, BILINEAR, U8, true, PATH_COPIED, 1 },
 		{ "RGBX8888", 7, 1, 3, 2, NEAREST, I8, true, PATH_COPIED, 4 },
+		{ "XRGB8888", 1, 1, 3, 3, NEAREST, I8, true, PATH_COPIED, 1 },
 		{ "NV12", 3, 2, 6, 4, BILINEAR, U8, true, PATH_DIRECT, 2 },
 		{ "NV16", 5, 3, 4, 4, NEAREST, U8, true, PATH_DIRECT, 2 },
 		{ "NV21", 4, 3, 8, 6, BILINEAR, I8, true, PATH_DIRECT, 1 },
