@@ -581,7 +581,7 @@ static void pairs_row(const struct dlbuf_prepare *p, const struct band *b,
 		      const void *const planes[], const int64_t pitches[], uint32_t y, uint8_t *dst)
 {
 	const struct byte_pairs *q = &p->pairs;
-	size_t each = q->packed ? 4 : 2, at = (p->x[1].high - p->x[1].low) * each;
+	size_t at = (size_t)(p->x[1].high - p->x[1].low) * (q->packed ? 4 : 2);
 	/* A luma row of whole vectors is read in place. */
 	bool whole = !q->packed && !q->halved && p->width % 32 == 0;
 	struct byte_source from[2] = { { .weight_b = 0 } };
@@ -595,7 +595,11 @@ static void pairs_row(const struct dlbuf_prepare *p, const struct band *b,
 	for (int i = 0; i < 2; i++) {
 		uint8_t *last = (uint8_t *)(uintptr_t)(i ? from[1].b : from[1].a) + at;
 
-		memcpy(last, last - each, each);
+		/* Sizes that are constants need no call. */
+		if (q->packed)
+			memcpy(last, last - 4, 4);
+		else
+			memcpy(last, last - 2, 2);
 	}
 	if (q->packed)
 		from[0] = from[1];

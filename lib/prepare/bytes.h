@@ -911,50 +911,66 @@ void chroma_at(vs out[3], vs luma[2], size_t k, const struct pairs_from *f, stru
 		luma_of(luma, a, b, f, how);
 }
 
+/* How far a line of pairs is computed: chroma before the next pairs, theirs, and their luma. */
+struct pairs_at {
+	vs before[3], now[3], ahead[2];
+	size_t k;
+};
+
+/* Computes the next WIDE pairs. With `halved` they become vector j. */
+static inline __attribute__((always_inline))
+void next_pairs(vs out[3][2], int j, struct pairs_at *at, const struct pairs_from *f,
+		struct pairs_are how)
+{
+	const struct pairs_are plain = { .packed = how.packed, .halved = how.halved };
+	vs next[3], y[2] = { at->ahead[0], at->ahead[1] };
+	pair_byte a[2], b[2];
+
+	if (!how.packed) {
+		pair_bytes(a, f->luma.a + 2 * at->k, plain);
+		if (how.halved)
+			pair_bytes(b, f->luma.b + 2 * at->k, plain);
+		luma_of(y, a, b, f, how);
+	}
+	at->k += WIDE;
+	chroma_at(next, at->ahead, at->k, f, how);
+	for (int c = 0; c < 3; c++) {
+		vs behind = BEHIND(at->now[c], next[c]);
+		vs side = how.halved ? behind : BEFORE(at->before[c], at->now[c]);
+
+		out[c][j] = y[0] + towards(at->now[c], side, how.moved);
+		if (!how.halved)
+			out[c][1] = y[1] + towards(at->now[c], behind, 2 - how.moved);
+		at->before[c] = at->now[c];
+		at->now[c] = next[c];
+	}
+}
+
 static inline __attribute__((always_inline))
 void pairs_of(uint8_t *dst, size_t n, const struct pairs_from *from, uint8_t flip,
 	      struct pairs_are how)
 {
 	/* A local copy: no store to a row can change it. */
 	const struct pairs_from f = *from;
-	const struct pairs_are plain = { .packed = how.packed, .halved = how.halved };
 	const size_t at_once = how.halved ? AT_ONCE : 2 * WIDE;
+	struct pairs_at at = { .k = 0 };
 	uint8_t last[6 * AT_ONCE];
-	vs now[3], next[3], before[3], y[2] = { { 0 } }, ahead[2] = { { 0 } };
-	pair_byte a[2], b[2];
-	size_t k = 0;
+	vs out[3][2];
+	size_t i = 0;
 
-	chroma_at(now, ahead, 0, &f, how);
+	chroma_at(at.now, at.ahead, 0, &f, how);
 	for (int c = 0; c < 3; c++)
-		before[c] = (vs){ 0 } + now[c][0];
-	for (size_t i = 0; i < n; i += at_once) {
-		uint8_t *to = i + at_once <= n ? dst + 3 * i : last;
-		vs out[3][2];
-
-		for (int j = 0; j < (how.halved ? STEP : 1); j++) {
-			if (how.packed) {
-				y[0] = ahead[0];
-				y[1] = ahead[1];
-			} else {
-				pair_bytes(a, f.luma.a + 2 * k, plain);
-				if (how.halved)
-					pair_bytes(b, f.luma.b + 2 * k, plain);
-				luma_of(y, a, b, &f, how);
-			}
-			k += WIDE;
-			chroma_at(next, ahead, k, &f, how);
-			for (int c = 0; c < 3; c++) {
-				vs behind = BEHIND(now[c], next[c]);
-				vs side = how.halved ? behind : BEFORE(before[c], now[c]);
-
-				out[c][j] = y[0] + towards(now[c], side, how.moved);
-				if (!how.halved)
-					out[c][1] = y[1] + towards(now[c], behind, 2 - how.moved);
-				before[c] = now[c];
-				now[c] = next[c];
-			}
+		at.before[c] = (vs){ 0 } + at.now[c][0];
+	/* Two steps at once need no copies of vectors between them. Planar pairs gain most. */
+	for (; !how.packed && !how.halved && !flip && i + 2 * at_once <= n; i += 2 * at_once)
+		for (int half = 0; half < 2; half++) {
+			next_pairs(out, 0, &at, &f, how);
+			store_pairs(dst + 3 * (i + half * at_once), out, 0, how);
 		}
-		store_pairs(to, out, flip, how);
+	for (; i < n; i += at_once) {
+		for (int j = 0; j < (how.halved ? STEP : 1); j++)
+			next_pairs(out, j, &at, &f, how);
+		store_pairs(i + at_once <= n ? dst + 3 * i : last, out, flip, how);
 	}
 	if (n % at_once)
 		memcpy(dst + n / at_once * at_once * 3, last, n % at_once * 3);

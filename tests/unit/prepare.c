@@ -856,12 +856,13 @@ TEST(widths_between_pages)
 		uint32_t least;		/* narrower ones take another path */
 	} rows[] = {
 		{ "NV12", 1, 1, 4, 4, BILINEAR, U8, true, PATH_PAIRS, 1 },
+		{ "NV21", 1, 1, 4, 4, BILINEAR, I8, true, PATH_PAIRS, 1 },
 		{ "NV21", 2, 1, 8, 4, BILINEAR, I8, true, PATH_PAIRS, 1 },
 		{ "YUYV", 1, 1, 3, 3, BILINEAR, U8, true, PATH_PAIRS, 1 },
 		{ "VYUY", 2, 1, 4, 2, BILINEAR, U8, true, PATH_PAIRS, 1 },
 		{ "XRGB8888", 1, 1, 3, 3, BILINEAR, U8, true, PATH_COPIED, 1 },
-		{ "RGBX8888", 7, 1, 3, 2, NEAREST, I8, true, PATH_COPIED, 4 },
 		{ "XRGB8888", 1, 1, 3, 3, NEAREST, I8, true, PATH_COPIED, 1 },
+		{ "RGBX8888", 7, 1, 3, 2, NEAREST, I8, true, PATH_COPIED, 4 },
 		{ "NV12", 3, 2, 6, 4, BILINEAR, U8, true, PATH_DIRECT, 2 },
 		{ "NV16", 5, 3, 4, 4, NEAREST, U8, true, PATH_DIRECT, 2 },
 		{ "NV21", 4, 3, 8, 6, BILINEAR, I8, true, PATH_DIRECT, 1 },
