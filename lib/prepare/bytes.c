@@ -458,31 +458,33 @@ void prepare_bytes_fill(struct dlbuf_prepare *p)
 		return;
 	}
 	for (uint32_t k = 0; k < p->ngroups; k++) {
-		struct byte_group *g = &p->groups[k];
-		const struct component *c = &p->source.components[g->first];
-		const struct axis *x = &p->x[c->fine];
-		uint32_t second = (x->n + 7) & ~7u, taps = g->taps ? c->step : 0;
-		uint32_t unit = 2 << (g->load - BYTES_OF_2) % 3;
-		int32_t begin = (int32_t)p->rings[g->plane].begin;
+		/* Local copies: no store to a table can change these. */
+		const struct byte_group g = p->groups[k];
+		const struct component c = p->source.components[g.first];
+		const struct axis x = p->x[c.fine];
+		const float *second = x.weights + ((x.n + 7) & ~7u);
+		uint32_t taps = g.taps ? c.step : 0, unit = 2 << (g.load - BYTES_OF_2) % 3;
+		int32_t begin = g.begin - (int32_t)p->rings[g.plane].begin, window = 0;
+		uint32_t n = p->width, all = padded(p);
 
-		for (uint32_t i = 0; i < padded(p); i++) {
+		for (uint32_t i = 0; i < all; i++) {
 			/* The outputs behind the last one are like it. */
-			uint32_t of = i < p->width ? i : p->width - 1, window = i & ~7u;
+			uint32_t of = i < n ? i : n - 1;
 			/* A second sample of weight 1 is used as the first one. */
-			bool alone = taps && x->weights[second + of] == 1;
-			int32_t at = (x->first[of] + alone) * c->step + g->begin - begin;
-			uint8_t *lookups = g->lookups + i / 8 * 16;
+			bool alone = taps && second[of] == 1;
+			int32_t at = (x.first[of] + alone) * c.step + begin;
+			uint8_t *lookups = g.lookups + i / 8 * 16;
 
 			if (taps)
-				g->weights[i] = alone ? 0 : fixed_weight(x->weights[second + of]);
-			if (g->load < BYTES_OF_2) {
-				if (i == window)
-					g->places[i / 8] = at;
-				at -= g->places[i / 8];
+				g.weights[i] = alone ? 0 : fixed_weight(second[of]);
+			if (g.load < BYTES_OF_2) {
+				if (i % 8 == 0)
+					g.places[i / 8] = window = at;
+				at -= window;
 			} else {
-				g->places[i] = at;
+				g.places[i] = at;
 				at = i % 8 * unit;
-				lookups = g->lookups + i % 16 / 8 * 16;
+				lookups = g.lookups + i % 16 / 8 * 16;
 			}
 			lookups[i % 8] = (uint8_t)at;
 			lookups[i % 8 + 8] = (uint8_t)(at + taps);
@@ -490,25 +492,26 @@ void prepare_bytes_fill(struct dlbuf_prepare *p)
 	}
 }
 
-/* Finds the rows of a plane that a group needs for output row y. */
+/*
+ * Finds the rows of a plane that a group needs for output row y, and the number of the first. The
+ * group's kept rows are not among them.
+ */
 static inline __attribute__((always_inline))
-struct byte_source find_rows(const struct dlbuf_prepare *p, const struct band *b,
-			     const struct byte_group *g, const void *data, int64_t pitch,
-			     uint32_t y, int64_t *row)
+int64_t find_rows(const struct dlbuf_prepare *p, const struct band *b, const struct byte_group *g,
+		  const void *data, int64_t pitch, uint32_t y, struct byte_source *from)
 {
 	const struct axis *axis = axis_of_rows(p, g);
 	float w = axis->taps > 1 ? axis->weights[((axis->n + 7) & ~7u) + y] : 0;
-	struct byte_source from = { .a = NULL };
+	int64_t row = axis->first[y] + (w == 1);
 
-	*row = axis->first[y] + (w == 1);
-	if (w != 1)
-		from.weight_b = fixed_weight(w);
+	from->a = from->b = NULL;
+	from->weight_b = w == 1 ? 0 : fixed_weight(w);
 	if (g->kept)
-		return from;
-	from.a = from.b = prepare_fetch(p, b, g->plane, data, pitch, *row, *row);
-	if (from.weight_b)
-		from.b = prepare_fetch(p, b, g->plane, data, pitch, *row + 1, *row);
-	return from;
+		return row;
+	from->a = from->b = prepare_fetch(p, b, g->plane, data, pitch, row, row);
+	if (from->weight_b)
+		from->b = prepare_fetch(p, b, g->plane, data, pitch, row + 1, row);
+	return row;
 }
 
 /* Scales the kept rows that are missing. Sets in[] for the components of the group. */
@@ -585,12 +588,11 @@ static void pairs_row(const struct dlbuf_prepare *p, const struct band *b,
 	/* A luma row of whole vectors is read in place. */
 	bool whole = !q->packed && !q->halved && p->width % 32 == 0;
 	struct byte_source from[2] = { { .weight_b = 0 } };
-	int64_t row;
 
 	for (int i = q->packed || whole; i < 2; i++) {
 		const struct byte_group *g = &p->groups[i];
 
-		from[i] = find_rows(p, b, g, planes[g->plane], pitches[g->plane], y, &row);
+		find_rows(p, b, g, planes[g->plane], pitches[g->plane], y, &from[i]);
 	}
 	for (int i = 0; i < 2; i++) {
 		uint8_t *last = (uint8_t *)(uintptr_t)(i ? from[1].b : from[1].a) + at;
@@ -638,6 +640,16 @@ static void demosaiced_row(const struct dlbuf_prepare *p, const struct band *b, 
 				p->byte_values.flip);
 }
 
+/* Where the kernels write the channels: with `pixels` or `plain` to the tensor. */
+static void find_channels(const struct dlbuf_prepare *p, const struct band *b, uint8_t *dst,
+			  bool pixels, bool plain, int64_t channel, uint8_t *to[3])
+{
+	for (uint32_t c = 0; c < p->nout; c++)
+		to[c] = plain ? dst + c * channel : (uint8_t *)b->out[c];
+	if (pixels)
+		to[0] = dst;
+}
+
 /* Copies the rows of the channels to the tensor, unless they are there. */
 static void spread_row(const struct dlbuf_prepare *p, const struct band *b, uint8_t *dst,
 		       bool there, int64_t along, int64_t channel)
@@ -666,11 +678,8 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		copied_row(p, b, planes, pitches, y, dst);
 		return;
 	}
-	for (uint32_t c = 0; c < p->nout; c++)
-		to[c] = plain ? dst + c * channel : (uint8_t *)b->out[c];
-	if (pixels)
-		to[0] = dst;
 	if (p->mosaic) {
+		find_channels(p, b, dst, pixels, plain, channel, to);
 		demosaiced_row(p, b, planes[0], pitches[0], y, to, pixels);
 		spread_row(p, b, dst, pixels || plain, along, channel);
 		return;
@@ -680,9 +689,9 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 	for (uint32_t i = 0; i < p->ngroups && !p->wide.found; i++) {
 		const struct byte_group *g = &p->groups[i];
 		const void *data = planes[g->plane];
-		int64_t row, pitch = pitches[g->plane];
+		int64_t pitch = pitches[g->plane];
+		int64_t row = find_rows(p, b, g, data, pitch, y, &from[i]);
 
-		from[i] = find_rows(p, b, g, data, pitch, y, &row);
 		if (g->kept)
 			keep_rows(p, b, g, data, pitch, row, from[i].weight_b, &in[g->first]);
 	}
@@ -709,6 +718,7 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		memcpy(samples->rows, in, sizeof(in));
 		return;
 	}
+	find_channels(p, b, dst, pixels, plain, channel, to);
 	if (v->reversed) {
 		struct byte_row first = in[0];
 
