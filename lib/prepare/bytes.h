@@ -64,7 +64,7 @@ void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP], const vs z[S
 	vst3q_u8(dst, v);
 }
 
-static inline void store_bytes(uint8_t *dst, vt x, vt y, vt z)
+static inline void store_vectors(uint8_t *dst, vt x, vt y, vt z)
 {
 	vst3q_u8(dst, (uint8x16x3_t){ { (uint8x16_t)x, (uint8x16_t)y, (uint8x16_t)z } });
 }
@@ -130,7 +130,7 @@ void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP], const vs z[S
 	store_eights(dst, 24, RESULTS(x, y, flip), RESULTS(z, z, flip));
 }
 
-static inline void store_bytes(uint8_t *dst, vt x, vt y, vt z)
+static inline void store_vectors(uint8_t *dst, vt x, vt y, vt z)
 {
 	store_eights(dst, 48, (vt)X86(unpacklo_epi64)((vx)x, (vx)y), z);
 	store_eights(dst + 24, 48, (vt)X86(unpackhi_epi64)((vx)x, (vx)y),
@@ -728,7 +728,7 @@ void mosaic_of(uint8_t *const dst[3], const struct mosaic_row *from, size_t n, u
 					    LOAD(down + 1)), MEAN(above, below)) ^ flip;
 #undef LOAD
 		if (pixels)
-			store_bytes(ends ? last[0] : whole[0] + 3 * i, v[back ? 2 : 0], v[1],
+			store_vectors(ends ? last[0] : whole[0] + 3 * i, v[back ? 2 : 0], v[1],
 				    v[back ? 0 : 2]);
 		for (int c = 0; c < 3 && !pixels; c++)
 			*(vt *)(ends ? last[c] : whole[c] + i) = v[c];
