@@ -701,7 +701,7 @@ static inline vt mean_of_4(vt a, vt b, vt c, vt d)
 {
 	vt x = MEAN(a, b), y = MEAN(c, d);
 
-	/* All means are rounded up. If that of x and y was, one of the others must not have been. */
+	/* Means are rounded up. If that of x and y was, x and y must have been exact. */
 	return MEAN(x, y) - (((a ^ b) | (c ^ d)) & (x ^ y) & 1);
 }
 

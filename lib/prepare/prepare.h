@@ -477,7 +477,7 @@ struct prepare_kernels {
  */
 struct mosaic_row {
 	const void *rows[3];
-	bool green_first, red;		/* its first sample is green; it has red beside green */
+	bool green_first, red;		/* its first sample is green; it has red, too */
 };
 
 /* The same for bytes: rows of samples have room for whole vectors of 16. */
