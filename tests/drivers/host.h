@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Replacements for devices that only the lab has: /dev/udmabuf and dma-heaps make memfds
- * that identify themselves as dma-bufs, and so are sync_files. Syncobjs have no pending fences.
+ * that identify themselves as dma-bufs; pipes are sync_files. No fence is pending.
  */
 #ifndef DRIVERS_HOST_H
 #define DRIVERS_HOST_H
