@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* msm of Linux 6.12 with an Adreno 660. For Turnip, and for GLES. */
+/* msm of Linux 6.12 with an Adreno 660. For Turnip. GLES comes up, but no step runs it. */
 #include <msm_drm.h>
 
 #include "core.h"
