@@ -655,7 +655,7 @@ check-changed:
 # The whole suite on the drivers of tests/drivers, and their versions.
 check-drivers:
 	$(Q)tools/deps build python lab check
-	$(Q)DRIVERS=all tests/run/check O=$(O) $(if $(JOBS),--jobs $(JOBS)) --only 'cts@vulkan+[anptrv]*' --only '*@hip+kfd' --only '*@levelzero+xe' --only 'cts@opencl+intel'; r=$$?; \
+	$(Q)DRIVERS=all tests/run/check O=$(O) $(if $(JOBS),--jobs $(JOBS)) --only 'cts@vulkan+[anptrv]*' --only '*@gles+[!f]*' --only '*@hip+kfd' --only '*@levelzero+xe' --only 'cts@opencl+intel'; r=$$?; \
 		grep -aH '^# driver: ' $(O)/check/cts@*+*.ktap; exit $$r
 
 # Python's libraries without pins. The step runs first: what differs is printed.

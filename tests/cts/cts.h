@@ -238,6 +238,7 @@ void cts_cases_together(void);
 void cts_cases_frame(void);
 void cts_cases_prepare(void);
 void cts_cases_gles(void);
+void cts_cases_driver(void);
 void cts_cases_tiled(void);
 void cts_cases_lease(void);
 void cts_cases_socket(void);

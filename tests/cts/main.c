@@ -109,7 +109,8 @@ int main(int argc, char **argv)
 	ktap_prefix("cts@%s", cts_access->backend);
 	if (!cts_computes) {
 		cts_stand_in();
-		trial_none = !strcmp(cts_access->backend, "vulkan");
+		trial_none = !strcmp(cts_access->backend, "vulkan") ||
+			     !strcmp(cts_access->backend, "gles");
 		puts("# nothing computes: the CPU moves the bytes of the device's copies, and "
 		     "those of frames are not compared");
 	}
@@ -125,6 +126,7 @@ int main(int argc, char **argv)
 	cts_cases_frame();
 	cts_cases_prepare();
 	cts_cases_gles();
+	cts_cases_driver();
 	cts_cases_tiled();
 	cts_cases_lease();
 	cts_cases_socket();

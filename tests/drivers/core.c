@@ -128,6 +128,16 @@ struct bo *bo_find(struct file *f, uint32_t handle)
 	       &f->bos[handle - 1] : NULL;
 }
 
+void bos_used(struct file *f, const void *handles, uint32_t n, size_t step)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t handle = *(const uint32_t *)((const char *)handles + i * step);
+
+		if (!bo_find(f, handle))
+			unknown("a submit with a handle that is closed:", handle);
+	}
+}
+
 /* The lowest free number, as the kernel's. */
 static struct bo *bo_slot(struct file *f)
 {
@@ -411,6 +421,21 @@ int submit(struct file *f, const struct sync *waits, uint32_t nwaits,
 	for (uint32_t i = 0; !ret && i < nsignals; i++)
 		ret = transfer(f->all, signals[i]);
 	return ret;
+}
+
+int core_sync_file(struct file *f)
+{
+	struct drm_syncobj_handle h = {
+		.flags = DRM_SYNCOBJ_HANDLE_TO_FD_FLAGS_EXPORT_SYNC_FILE, .fd = -1,
+	};
+	struct sync binary = { syncobj_new(), 0 };
+	int ret = transfer(f->all, binary);
+
+	h.handle = binary.handle;
+	if (!ret)
+		ret = syncobj_ioctl(DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &h);
+	syncobj_destroy(binary.handle);
+	return ret ? ret : h.fd;
 }
 
 /* Without the lock: others submit meanwhile. */
@@ -800,7 +825,7 @@ void *mmap64(void *addr, size_t bytes, int prot, int flags, int fd, off64_t offs
 
 static const struct kernel *const kernels[] = {
 	&kernel_i915, &kernel_nouveau, &kernel_amdgpu, &kernel_v3d, &kernel_msm,
-	&kernel_panthor, &kernel_xe,
+	&kernel_panthor, &kernel_xe, &kernel_panfrost, &kernel_etnaviv, &kernel_lima, &kernel_vc4,
 };
 
 static void other_word(const char *word)
@@ -846,6 +871,18 @@ void drivers_words(const char *words)
 	for (; !word_hang && nhung; close(hung[nhung]))
 		lab_signal(lab, hung[--nhung], 0);
 	pthread_mutex_unlock(&lock);
+}
+
+unsigned int drivers_imports(void)
+{
+	unsigned int n = 0;
+
+	pthread_mutex_lock(&lock);
+	for (const struct file *f = files; f; f = f->next)
+		for (uint32_t i = 0; i < f->nbos; i++)
+			n += f->bos[i].handle && f->bos[i].offset & IMPORTED;
+	pthread_mutex_unlock(&lock);
+	return n;
 }
 
 __attribute__((constructor)) static void begin(void)

@@ -58,7 +58,8 @@ struct kernel {
 	void *(*mmap)(struct file *f, size_t bytes, int prot, uint64_t offset);
 };
 extern const struct kernel kernel_i915, kernel_nouveau, kernel_amdgpu, kernel_v3d,
-	kernel_msm, kernel_panthor, kernel_xe;
+	kernel_msm, kernel_panthor, kernel_xe, kernel_panfrost, kernel_etnaviv, kernel_lima,
+	kernel_vc4;
 
 /*
  * The words of FAKE_DRM behind the name of the kernel driver; or a program gives others, which
@@ -72,6 +73,8 @@ extern bool word_pi4;		/* v3d: the older GPU */
 extern bool word_kfd;		/* amdgpu: there is /dev/kfd */
 extern bool words_now;		/* they are a program's */
 void drivers_words(const char *words);
+/* For a program: how many dma-bufs the files of the stub hold now by a handle. */
+unsigned int drivers_imports(void);
 
 /* Inodes of two file systems may have one number. */
 static inline uint64_t inode_key(const struct stat *st)
@@ -94,6 +97,8 @@ static inline bool is_hung(const struct file *f)
 struct bo *bo_new(struct file *f, uint64_t size);
 struct bo *bo_find(struct file *f, uint32_t handle);
 int bo_close(struct file *f, uint32_t handle);
+/* The handles of a submit, one in each `step` bytes: a closed one ends the run (kernel: ENOENT). */
+void bos_used(struct file *f, const void *handles, uint32_t n, size_t step);
 /* A new object that is the file of an fd. Its offset is what maps it. */
 struct bo *bo_of_fd(struct file *f, int fd);
 struct file *file_by_fd(int fd);
@@ -109,6 +114,9 @@ void *bo_map(const struct bo *bo, uint64_t offset, uint64_t bytes);
  */
 int submit(struct file *f, const struct sync *waits, uint32_t nwaits,
 	   const struct sync *signals, uint32_t nsignals);
+
+/* A new sync_file of all work of the file, or a negative errno. */
+int core_sync_file(struct file *f);
 
 /* Waits for all work of the file. timeout: absolute nanoseconds of CLOCK_MONOTONIC. */
 int wait_all(struct file *f, int64_t timeout);

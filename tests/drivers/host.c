@@ -14,17 +14,19 @@
 
 #include <linux/dma-buf.h>
 #include <linux/dma-heap.h>
+#include <linux/sync_file.h>
 #include <linux/udmabuf.h>
 
 #include "core.h"
 #include "host.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* the syncobjs' */
+static pthread_mutex_t lock_files = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- exporters: inodes of memfds */
 
-static uint64_t nodes[256], dma_bufs[1 << 14];
-static unsigned int nnodes, ndma_bufs;
+static uint64_t nodes[256], dma_bufs[1 << 14], sync_files[1 << 14];
+static unsigned int nnodes, ndma_bufs, nsync_files;
 
 static bool listed(const uint64_t *list, unsigned int n, int fd)
 {
@@ -33,10 +35,10 @@ static bool listed(const uint64_t *list, unsigned int n, int fd)
 
 	if (syscall(SYS_fstat, fd, &st))
 		return false;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&lock_files);
 	while (n && !found)
 		found = list[--n] == inode_key(&st);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&lock_files);
 	return found;
 }
 
@@ -47,11 +49,11 @@ static int add(uint64_t *list, unsigned int *n, unsigned int max, int fd)
 
 	if (fd < 0 || syscall(SYS_fstat, fd, &st))
 		return -1;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&lock_files);
 	if (*n == max)
 		abort();
 	list[(*n)++] = inode_key(&st);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&lock_files);
 	return fd;
 }
 
@@ -99,6 +101,11 @@ bool host_is_dma_buf(int fd)
 	return listed(dma_bufs, ndma_bufs, fd);
 }
 
+bool host_is_sync_file(int fd)
+{
+	return listed(sync_files, nsync_files, fd);
+}
+
 static int add_dma_buf(int fd)
 {
 	return add(dma_bufs, &ndma_bufs, 1 << 14, fd);
@@ -109,6 +116,36 @@ int host_dma_buf(const char *name, uint64_t bytes)
 	int fd = add_dma_buf(memfd_create(name, MFD_CLOEXEC));
 
 	return fd < 0 || ftruncate(fd, (bytes + 4095) & ~4095ull) ? -errno : fd;
+}
+
+/* A pipe with a byte is readable, as a sync_file that has signalled; epoll takes no memfd. */
+int host_sync_file(void)
+{
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC))
+		return -1;
+	if (write(fds[1], "", 1) != 1)
+		abort();
+	close(fds[1]);
+	return add(sync_files, &nsync_files, 1 << 14, fds[0]);
+}
+
+static int sync_file_ioctl(unsigned long request, void *arg)
+{
+	struct sync_merge_data *merge = arg;
+	struct sync_file_info *info = arg;
+
+	switch (request) {
+	case SYNC_IOC_MERGE:
+		merge->fence = host_sync_file();
+		return merge->fence < 0 ? -ENOMEM : 0;
+	case SYNC_IOC_FILE_INFO:
+		info->status = 1;
+		info->num_fences = 0;
+		return 0;
+	}
+	unknown("sync_file ioctl", request);
 }
 
 /*
@@ -128,15 +165,36 @@ static int udmabuf(const struct udmabuf_create *c)
 	return fd < 0 ? -errno : fd;
 }
 
+/* No fence of a dma-buf is pending. */
+static int dma_buf_ioctl(unsigned long request, void *arg)
+{
+	struct dma_buf_export_sync_file *export = arg;
+	struct dma_buf_import_sync_file *import = arg;
+
+	switch (request) {
+	case DMA_BUF_IOCTL_SYNC:
+	case DMA_BUF_SET_NAME_A:
+	case DMA_BUF_SET_NAME_B:
+		return 0;
+	case DMA_BUF_IOCTL_EXPORT_SYNC_FILE:
+		export->fd = host_sync_file();
+		return export->fd < 0 ? -EMFILE : 0;
+	case DMA_BUF_IOCTL_IMPORT_SYNC_FILE:
+		return host_is_sync_file(import->fd) ? 0 : -EINVAL;
+	}
+	return -ENOTTY;
+}
+
 int host_ioctl(int fd, unsigned long request, void *arg, bool *ours)
 {
 	struct dma_heap_allocation_data *heap = arg;
 	int ret;
 
 	*ours = true;
-	/* 1: DMA_BUF_SET_NAME, of which there are two. The kernel has no sync_files. */
 	if (_IOC_TYPE(request) == DMA_BUF_BASE && host_is_dma_buf(fd))
-		return request == DMA_BUF_IOCTL_SYNC || _IOC_NR(request) == 1 ? 0 : -ENOTTY;
+		return dma_buf_ioctl(request, arg);
+	if (_IOC_TYPE(request) == SYNC_IOC_MAGIC && listed(sync_files, nsync_files, fd))
+		return sync_file_ioctl(request, arg);
 	if (request == UDMABUF_CREATE && listed(nodes, nnodes, fd))
 		return udmabuf(arg);
 	if (request == DMA_HEAP_IOCTL_ALLOC && listed(nodes, nnodes, fd)) {
@@ -249,13 +307,17 @@ static int host_syncobj_locked(unsigned long request, void *arg)
 		return wait(handles, PTR(tw->points), tw->count_handles, tw->flags,
 			    tw->timeout_nsec, &tw->first_signaled);
 	case _IOC_NR(DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD):
-		/* Vulkan's word for a fence that has signalled, which drivers pass on. */
 		if (h->flags != DRM_SYNCOBJ_HANDLE_TO_FD_FLAGS_EXPORT_SYNC_FILE)
 			unknown("flags of HANDLE_TO_FD", h->flags);
-		h->fd = -1;
-		return reached(h->handle, 0) ? 0 : -EINVAL;
+		if (!reached(h->handle, 0))
+			return -EINVAL;
+		h->fd = host_sync_file();
+		return h->fd < 0 ? -EMFILE : 0;
 	case _IOC_NR(DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE):
-		return -EINVAL;
+		if (!host_is_sync_file(h->fd))
+			return -EINVAL;
+		set(h->handle, 0);
+		return 0;
 	}
 	unknown("syncobj ioctl", _IOC_NR(request));
 }

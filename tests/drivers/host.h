@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Replacements for devices that only the lab has: /dev/udmabuf and dma-heaps make memfds
- * that identify themselves as dma-bufs, and syncobjs have no pending fences.
+ * that identify themselves as dma-bufs; pipes are sync_files. No fence is pending.
  */
 #ifndef DRIVERS_HOST_H
 #define DRIVERS_HOST_H
@@ -17,6 +17,9 @@ int host_ioctl(int fd, unsigned long request, void *arg, bool *ours);
 bool host_is_dma_buf(int fd);
 /* A new one of the stub's own. */
 int host_dma_buf(const char *name, uint64_t bytes);
+/* A new one, of work that has ended; or -1. */
+int host_sync_file(void);
+bool host_is_sync_file(int fd);
 
 /* 0 or a negative errno. */
 int host_syncobj(unsigned long request, void *arg);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* msm of Linux 6.12 with an Adreno 660. For Turnip. */
+/* msm of Linux 6.12 with an Adreno 660. For Turnip. GLES comes up, but no step runs it. */
 #include <msm_drm.h>
 
 #include "core.h"
@@ -21,6 +21,9 @@ static int get_param(struct drm_msm_param *p)
 	case MSM_PARAM_FAULTS:
 	case MSM_PARAM_SUSPENDS:
 		p->value = 0;
+		return 0;
+	case MSM_PARAM_MAX_FREQ:
+		p->value = 840000000;
 		return 0;
 	case MSM_PARAM_VA_START:
 		p->value = 1ull << 32;
@@ -55,6 +58,9 @@ static int gem_info(struct file *f, struct drm_msm_gem_info *i)
 	case MSM_INFO_GET_OFFSET:
 		i->value = bo->offset;
 		return 0;
+	case MSM_INFO_GET_IOVA:		/* nothing is read there */
+		i->value = (uint64_t)bo->handle << 32;
+		return 0;
 	case MSM_INFO_GET_FLAGS:
 		i->value = MSM_BO_WC;
 		return 0;
@@ -71,9 +77,11 @@ static int gem_submit(struct file *f, struct drm_msm_gem_submit *s)
 {
 	const struct drm_msm_gem_submit_syncobj *in = PTR(s->in_syncobjs);
 	const struct drm_msm_gem_submit_syncobj *out = PTR(s->out_syncobjs);
+	const struct drm_msm_gem_submit_bo *bos = PTR(s->bos);
 	struct sync waits[64], signals[64];
 	uint32_t n[2] = { s->flags & MSM_SUBMIT_SYNCOBJ_IN ? s->nr_in_syncobjs : 0,
 			  s->flags & MSM_SUBMIT_SYNCOBJ_OUT ? s->nr_out_syncobjs : 0 };
+	int ret;
 
 	if (is_lost(f))
 		return -EIO;
@@ -83,8 +91,15 @@ static int gem_submit(struct file *f, struct drm_msm_gem_submit *s)
 		waits[i] = (struct sync){ in[i].handle, in[i].point };
 	for (uint32_t i = 0; i < n[1]; i++)
 		signals[i] = (struct sync){ out[i].handle, out[i].point };
+	if (s->nr_bos)
+		bos_used(f, &bos->handle, s->nr_bos, sizeof(*bos));
 	s->fence = ++f->ids;
-	return submit(f, waits, n[0], signals, n[1]);
+	ret = submit(f, waits, n[0], signals, n[1]);
+	if (!ret && s->flags & MSM_SUBMIT_FENCE_FD_OUT) {
+		s->fence_fd = core_sync_file(f);
+		ret = s->fence_fd < 0 ? s->fence_fd : 0;
+	}
+	return ret;
 }
 
 /* msm_ioctl_wait_fence(): an absolute time; -ETIMEDOUT */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * v3d of Linux 6.12 with the GPU of a Raspberry Pi 5 (7.1.14), or with the word "pi4" that of
- * a Raspberry Pi 4 (4.2). For V3DV.
+ * a Raspberry Pi 4 (4.2). For V3DV, and for GLES, whose submits have syncobjs without multisync.
  */
 #include <v3d_drm.h>
 
@@ -40,8 +40,21 @@ static uint32_t address(const struct bo *bo)
 	return bo->handle << 16;
 }
 
+/* A submit without multisync; v3d_job_init(): 0 is no syncobj */
+static int submit_single(struct file *f, const uint32_t in[2], uint32_t out)
+{
+	struct sync waits[2], signal = { out, 0 };
+	uint32_t nwaits = 0;
+
+	for (int i = 0; i < 2; i++)
+		if (in[i])
+			waits[nwaits++] = (struct sync){ in[i], 0 };
+	return submit(f, waits, nwaits, &signal, !!out);
+}
+
 /* v3d_get_extensions(), v3d_get_multisync_submit_deps(): syncobjs are binary */
-static int submit_v3d(struct file *f, uint32_t flags, uint64_t extensions)
+static int submit_v3d(struct file *f, uint32_t flags, uint64_t extensions, const uint32_t in[2],
+		      uint32_t out)
 {
 	struct drm_v3d_extension *ext = PTR(extensions);
 	struct sync waits[64], signals[64];
@@ -50,7 +63,7 @@ static int submit_v3d(struct file *f, uint32_t flags, uint64_t extensions)
 	if (is_lost(f))
 		return -EIO;
 	if (!(flags & DRM_V3D_SUBMIT_EXTENSION))
-		unknown("a submit without multisync, flags", flags);
+		return submit_single(f, in, out);
 	for (; ext; ext = PTR(ext->next)) {
 		struct drm_v3d_multi_sync *m = (void *)ext;
 		struct drm_v3d_sem *in, *out;
@@ -102,13 +115,18 @@ static int v3d_ioctl(struct file *f, unsigned int nr, void *arg)
 	case DRM_V3D_WAIT_BO:
 		return bo_find(f, wait->handle) ? wait_all_for(f, wait->timeout_ns) : -EINVAL;
 	case DRM_V3D_SUBMIT_CL:
-		return submit_v3d(f, cl->flags, cl->extensions);
+		bos_used(f, PTR(cl->bo_handles), cl->bo_handle_count, sizeof(uint32_t));
+		return submit_v3d(f, cl->flags, cl->extensions,
+				  (uint32_t[]){ cl->in_sync_bcl, cl->in_sync_rcl }, cl->out_sync);
 	case DRM_V3D_SUBMIT_TFU:
-		return submit_v3d(f, tfu->flags, tfu->extensions);
+		return submit_v3d(f, tfu->flags, tfu->extensions,
+				  (uint32_t[]){ tfu->in_sync, 0 }, tfu->out_sync);
 	case DRM_V3D_SUBMIT_CSD:
-		return submit_v3d(f, csd->flags, csd->extensions);
+		bos_used(f, PTR(csd->bo_handles), csd->bo_handle_count, sizeof(uint32_t));
+		return submit_v3d(f, csd->flags, csd->extensions,
+				  (uint32_t[]){ csd->in_sync, 0 }, csd->out_sync);
 	case DRM_V3D_SUBMIT_CPU:
-		return submit_v3d(f, cpu->flags, cpu->extensions);
+		return submit_v3d(f, cpu->flags, cpu->extensions, (uint32_t[]){ 0, 0 }, 0);
 	}
 	return -ENOSYS;
 }

@@ -293,6 +293,24 @@ $(call step,cts@vulkan+turnip): build@arm64 build@drivers-arm64
 $(call step,cts@vulkan+panvk): build@arm64 build@drivers-arm64
 	$(call on-arm64,panthor)
 
+# GLES on the drivers of boards: images, plans, refusals. By default Raspberry Pi 5's alone.
+cases-of-gles-driver := $(if $(filter all,$(DRIVERS)),driver/* import/describes-itself import/read-access \
+	import/fd-is-duplicated prepare/frame prepare/lease prepare/crops path/probe gles/elsewhere,driver/images driver/plan@NV12-f*)
+on-gles-driver = $(ktap) --has qemu-aarch64 -- tests/drivers/unpacked $(dir)/drivers-arm64 $(1) \
+	$(dir)/arm64/$(cts) gles:0 --computes no $(direct) $(cases-of-gles-driver:%='%')
+gles-drivers := v3d $(if $(filter all,$(DRIVERS)),pi4 panthor panfrost)
+words-of-pi4 := v3d,pi4
+$(call step,$(gles-drivers:%=cts@gles+%)): cts@gles+%: build@arm64 build@drivers-arm64
+	$(call on-gles-driver,$(or $(words-of-$*),$*))
+# Drivers of OpenGL ES 2.0 are refused.
+$(call step,contract@gles+es2): build@arm64 build@drivers-arm64
+	$(ktap) --has qemu-aarch64 -- tests/drivers/es2 $(dir)/drivers-arm64 $(dir)/arm64/tests/cts/cts
+ifneq ($(filter all,$(DRIVERS)),)
+$(call step,cts@gles+radeonsi): build@gcc build@drivers
+	$(ktap) -- $(lab-fails) --gpu --with gles -- tests/drivers/run $(dir)/drivers amdgpu \
+		$(dir)/gcc/$(cts) gles:0 --computes no $(direct) $(cases-of-gles-driver:%='%')
+endif
+
 # Intel's Level Zero computes: the stub runs its commands. memfds replace dma-bufs.
 on-xe = $(ktap) -- $(1) tests/drivers/unpacked $(dir)/drivers xe $(dir)/gcc
 cases-of-xe := import/[!r]*[!M] import/read-access input/[ld]* cache/* lease/*acquired tensor/* frame/[telrv]* frame/out frame/out/[rs]* path/direct/[bo]* \
