@@ -254,15 +254,25 @@ int gles_devices(const struct gles_egl *egl, egl_device devices[], egl_int room,
 	return *n ? 0 : fail(-ENODEV, "gles: EGL has no device");
 }
 
-/* The description without the driver, which is not started for it. */
-static void describe_device(const struct gles_egl *egl, egl_device device, unsigned int i,
-			    struct dlbuf_device_info *info, struct device_place *place)
+/* All devices, and the description of one. */
+struct found {
+	struct gles_egl egl;
+	egl_device devices[GLES_MAX_DEVICES];
+	egl_int n;
+	struct dlbuf_device_info info;
+	struct device_place place;
+};
+
+/* Describes a device without its driver, which is not started for it. */
+static void describe_device(struct found *f, unsigned int i)
 {
+	const struct gles_egl *egl = &f->egl;
+	egl_device device = f->devices[i];
 	const char *node = NULL;
 	struct stat st;
 
-	*info = (struct dlbuf_device_info){
-		.size = sizeof(*info),
+	f->info = (struct dlbuf_device_info){
+		.size = sizeof(f->info),
 		.backend = "gles",
 		.device = { kDLCPU, 0 },
 		.acquire = DLBUF_SYNC_BLOCKS,
@@ -270,53 +280,49 @@ static void describe_device(const struct gles_egl *egl, egl_device device, unsig
 		.pitch_align = 64,
 		.offset_align = 64,
 	};
-	*place = (struct device_place){ 0 };
-	snprintf(info->name, sizeof(info->name), "gles:%u", i);
+	f->place = (struct device_place){ 0 };
+	snprintf(f->info.name, sizeof(f->info.name), "gles:%u", i);
 	if (device && gles_has(egl->QueryDeviceStringEXT(device, EGLABI_EXTENSIONS),
 			       "EGL_EXT_device_drm"))
 		node = egl->QueryDeviceStringEXT(device, EGLABI_DRM_DEVICE_FILE);
 	if (node && !stat(node, &st))
-		place->drm[0] = st.st_rdev;
-	snprintf(info->description, sizeof(info->description), "EGL device %s",
+		f->place.drm[0] = st.st_rdev;
+	snprintf(f->info.description, sizeof(f->info.description), "EGL device %s",
 		 node ? node : is_software(egl, device) ? "software" : "default");
 }
 
-static int find_devices(struct gles_egl *egl, egl_device devices[GLES_MAX_DEVICES], egl_int *n)
+static int find_devices(struct found *f)
 {
-	int ret = gles_load(egl);
+	int ret = gles_load(&f->egl);
 
-	return ret ? ret : gles_devices(egl, devices, GLES_MAX_DEVICES, n);
+	return ret ? ret : gles_devices(&f->egl, f->devices, GLES_MAX_DEVICES, &f->n);
 }
 
 static int gles_each(const struct backend *backend, dlbuf_device_fn fn, void *data)
 {
-	egl_device devices[GLES_MAX_DEVICES];
-	struct dlbuf_device_info info;
-	struct device_place place;
-	struct gles_egl egl;
-	egl_int n = 0;
-	int ret = find_devices(&egl, devices, &n);
+	struct found f;
+	int ret = find_devices(&f);
 
 	(void)backend;
-	for (egl_int i = 0; i < n && !ret; i++) {
-		describe_device(&egl, devices[i], i, &info, &place);
-		ret = fn(&info, data);
+	for (egl_int i = 0; !ret && i < f.n; i++) {
+		describe_device(&f, i);
+		ret = fn(&f.info, data);
 	}
 	return ret;
 }
 
-static int open_device(const struct gles_egl *egl, egl_device device, const char *name,
-		       struct dlbuf_device **out)
+static int open_device(const struct found *f, unsigned int i, struct dlbuf_device **out)
 {
+	egl_device device = f->devices[i];
 	egl_display display = device ?
-		egl->GetPlatformDisplayEXT(EGLABI_PLATFORM_DEVICE, device, NULL) :
-		egl->GetDisplay(NULL);
+		f->egl.GetPlatformDisplayEXT(EGLABI_PLATFORM_DEVICE, device, NULL) :
+		f->egl.GetDisplay(NULL);
 	struct gles_device *dev;
 	int ret;
 
-	if (fault_hit() || !display || !egl->Initialize(display, NULL, NULL))
-		return gles_failed(egl, name, "eglInitialize", -EOPNOTSUPP);
-	ret = gles_device_new(egl, display, device, name, &dev);
+	if (fault_hit() || !display || !f->egl.Initialize(display, NULL, NULL))
+		return gles_failed(&f->egl, f->info.name, "eglInitialize", -EOPNOTSUPP);
+	ret = gles_device_new(&f->egl, display, device, f->info.name, &dev);
 	if (!ret)
 		*out = &dev->base;
 	return ret;
@@ -325,27 +331,23 @@ static int open_device(const struct gles_egl *egl, egl_device device, const char
 static int gles_open(const char *text, const struct dlbuf_device_opts *opts,
 		     struct dlbuf_device **out)
 {
-	egl_device devices[GLES_MAX_DEVICES];
-	struct dlbuf_device_info info;
-	struct device_place place;
-	struct gles_egl egl;
 	struct selector s;
-	egl_int n = 0;
-	int ret = find_devices(&egl, devices, &n);
+	struct found f;
+	int ret = find_devices(&f);
 
 	(void)opts;
 	if (!ret)
-		ret = selector_begin(&s, "gles", text, n);
+		ret = selector_begin(&s, "gles", text, f.n);
 	if (ret)
 		return ret;
 	while (selector_next(&s)) {
-		describe_device(&egl, devices[s.at], s.at, &info, &place);
-		if (!selector_takes(&s, 0, &info, &place))
+		describe_device(&f, s.at);
+		if (!selector_takes(&s, 0, &f.info, &f.place))
 			continue;
-		ret = open_device(&egl, devices[s.at], info.name, out);
+		ret = open_device(&f, s.at, out);
 		if (!ret)
 			return 0;
-		selector_takes(&s, ret, &info, &place);
+		selector_takes(&s, ret, &f.info, &f.place);
 	}
 	return selector_none(&s);
 }
