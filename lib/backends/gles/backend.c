@@ -22,15 +22,27 @@ static void restore(struct gles_device *dev, const struct gles_scope *scope)
 		dev->egl.BindAPI(scope->api);
 	}
 	if (!done) {
-		gles_failed(&dev->egl, dev->base.name, "eglMakeCurrent", -EIO);
+		gles_failed(dev->egl.GetError(), dev->base.name, "eglMakeCurrent", -EIO);
 		log_at(DLBUF_LOG_WARN, "%s; the caller's context is not current any more",
 		       dlbuf_last_error());
 		forget_failure();
 	}
 }
 
+static const char lost[] = "the context is lost: open the device again";
+
+/* -EIO if the driver has lost the context, now or before. */
+static int check_lost(struct gles_device *dev, bool lost_now)
+{
+	if (!lost_now && !dev->lost && !(dev->reset && dev->reset()))
+		return 0;
+	__atomic_store_n(&dev->lost, true, __ATOMIC_RELEASE);
+	return fail(-EIO, "%s: %s", dev->base.name, lost);
+}
+
 int gles_enter(struct gles_device *dev, struct gles_scope *scope)
 {
+	egl_int error;
 	int ret;
 
 	pthread_mutex_lock(&dev->lock);
@@ -42,9 +54,15 @@ int gles_enter(struct gles_device *dev, struct gles_scope *scope)
 		.api = dev->egl.QueryAPI(),
 	};
 	dev->egl.BindAPI(EGLABI_OPENGL_ES_API);
-	if (!fault_hit() && dev->egl.MakeCurrent(dev->display, NULL, NULL, dev->context))
-		return 0;
-	ret = gles_failed(&dev->egl, dev->base.name, "eglMakeCurrent", -EIO);
+	if (!fault_hit() && dev->egl.MakeCurrent(dev->display, NULL, NULL, dev->context)) {
+		ret = check_lost(dev, false);
+		if (ret)
+			gles_leave(dev, scope);
+		return ret;
+	}
+	error = dev->egl.GetError();
+	ret = error == EGLABI_CONTEXT_LOST ? check_lost(dev, true) :
+	      gles_failed(error, dev->base.name, "eglMakeCurrent", -EIO);
 	dev->egl.BindAPI(scope->api);
 	pthread_mutex_unlock(&dev->lock);
 	return ret;
@@ -60,11 +78,14 @@ int gles_check(struct gles_device *dev, const char *function)
 {
 	gl_enum error = fault_hit() ? GLABI_OUT_OF_MEMORY : dev->gl.GetError();
 
-	if (!error)
-		return 0;
+	if (!error || error == GLABI_CONTEXT_LOST)
+		return check_lost(dev, error);
 	/* Without a context, GetError() gives an error at each call. */
 	for (int i = 0; i < 8 && dev->gl.GetError(); i++)
 		;
+	if (error == GLABI_INVALID_FRAMEBUFFER_OPERATION)
+		return fail(-EOPNOTSUPP, "%s: the driver does not render to the dma-buf",
+			    dev->base.name);
 	return fail(error == GLABI_OUT_OF_MEMORY ? -ENOMEM : -EIO, "%s: %s: GL error 0x%x",
 		    dev->base.name, function, error);
 }
@@ -90,8 +111,10 @@ static int ask_driver(struct gles_device *dev)
 	if (!dev->software && (strstr(dev->renderer, "llvmpipe") ||
 			       strstr(dev->renderer, "softpipe") ||
 			       strstr(dev->renderer, "swrast")))
-		return fail(-EOPNOTSUPP, "%s: %s crashes on imports by a DRM node; use the EGL "
-			    "device with EGL_MESA_device_software", name, dev->renderer);
+		return fail(-EOPNOTSUPP, "%s: %s crashes on imports by a DRM node; use "
+			    "gles:software", name, dev->renderer);
+	if (dev->robust)
+		dev->reset = dev->egl.GetProcAddress("glGetGraphicsResetStatusEXT");
 	if (!gles_has(dev->gl.GetString(GLABI_EXTENSIONS), "GL_OES_EGL_image"))
 		return fail(-EOPNOTSUPP, "%s: %s has no GL_OES_EGL_image", name, dev->renderer);
 	dev->gl.GetIntegerv(GLABI_MAX_TEXTURE_SIZE, &dev->most);
@@ -128,7 +151,11 @@ static int make_context(struct gles_device *dev)
 		EGLABI_SURFACE_TYPE, 0, EGLABI_RENDERABLE_TYPE, EGLABI_OPENGL_ES3_BIT,
 		EGLABI_NONE,
 	};
-	static const egl_int version[] = { EGLABI_CONTEXT_MAJOR_VERSION, 3, EGLABI_NONE };
+	const egl_int version[] = {
+		EGLABI_CONTEXT_MAJOR_VERSION, 3,
+		dev->robust ? EGLABI_CONTEXT_OPENGL_RESET_NOTIFICATION_STRATEGY : EGLABI_NONE,
+		EGLABI_LOSE_CONTEXT_ON_RESET, EGLABI_NONE,
+	};
 	egl_enum api = dev->egl.QueryAPI();
 	egl_config config = NULL;
 	egl_int n = 0;
@@ -136,15 +163,14 @@ static int make_context(struct gles_device *dev)
 
 	dev->egl.BindAPI(EGLABI_OPENGL_ES_API);
 	if (fault_hit() || !dev->egl.ChooseConfig(dev->display, wanted, &config, 1, &n))
-		ret = gles_failed(&dev->egl, dev->base.name, "eglChooseConfig", -EIO);
+		ret = gles_failed(dev->egl.GetError(), dev->base.name, "eglChooseConfig", -EIO);
 	else if (!n)
-		ret = fail(-EOPNOTSUPP, "%s: the driver has no OpenGL ES 3.0, which has integers "
-			   "in shaders", dev->base.name);
+		ret = fail(-EOPNOTSUPP, "%s: the driver has no OpenGL ES 3.0", dev->base.name);
 	if (!ret) {
 		dev->context = fault_hit() ? NULL :
 			dev->egl.CreateContext(dev->display, config, NULL, version);
 		if (!dev->context)
-			ret = gles_failed(&dev->egl, dev->base.name, "eglCreateContext",
+			ret = gles_failed(dev->egl.GetError(), dev->base.name, "eglCreateContext",
 					  -EOPNOTSUPP);
 	}
 	dev->egl.BindAPI(api);
@@ -162,8 +188,8 @@ static int ask_display(struct gles_device *dev)
 		if (!gles_has(extensions, name))
 			return fail(-EOPNOTSUPP, "%s: the driver has no %s", dev->base.name, name);
 	if (!dev->egl.CreateImageKHR || !dev->egl.DestroyImageKHR)
-		return fail(-EOPNOTSUPP, "%s: eglGetProcAddress() has no eglCreateImageKHR()",
-			    dev->base.name);
+		return fail(-EOPNOTSUPP, "%s: the driver has no %s", dev->base.name, needed);
+	dev->robust = gles_has(extensions, "EGL_EXT_create_context_robustness");
 	dev->fences = gles_has(extensions, "EGL_ANDROID_native_fence_sync") &&
 		dev->egl.CreateSyncKHR && dev->egl.DestroySyncKHR &&
 		dev->egl.DupNativeFenceFDANDROID;
@@ -243,14 +269,12 @@ int gles_devices(const struct gles_egl *egl, egl_device devices[], egl_int room,
 
 	devices[0] = NULL;
 	*n = 1;
-	if (!(gles_has(client, "EGL_EXT_device_base") ||
-	      (gles_has(client, "EGL_EXT_device_enumeration") &&
-	       gles_has(client, "EGL_EXT_device_query"))) ||
-	    !gles_has(client, "EGL_EXT_platform_device") || !egl->QueryDevicesEXT ||
+	/* It needs the extensions that list devices. */
+	if (!gles_has(client, "EGL_EXT_platform_device") || !egl->QueryDevicesEXT ||
 	    !egl->QueryDeviceStringEXT || !egl->GetPlatformDisplayEXT)
 		return 0;
 	if (fault_hit() || !egl->QueryDevicesEXT(room, devices, n))
-		return gles_failed(egl, "gles", "eglQueryDevicesEXT", -EIO);
+		return gles_failed(egl->GetError(), "gles", "eglQueryDevicesEXT", -EIO);
 	return *n ? 0 : fail(-ENODEV, "gles: EGL has no device");
 }
 
@@ -321,7 +345,7 @@ static int open_device(const struct found *f, unsigned int i, struct dlbuf_devic
 	int ret;
 
 	if (fault_hit() || !display || !f->egl.Initialize(display, NULL, NULL))
-		return gles_failed(&f->egl, f->info.name, "eglInitialize", -EOPNOTSUPP);
+		return gles_failed(f->egl.GetError(), f->info.name, "eglInitialize", -EOPNOTSUPP);
 	ret = gles_device_new(&f->egl, display, device, f->info.name, &dev);
 	if (!ret)
 		*out = &dev->base;
@@ -358,8 +382,10 @@ static void gles_describe(struct dlbuf_device *base, struct dlbuf_device_info *i
 
 	snprintf(info->description, sizeof(info->description), "%s", dev->renderer);
 	snprintf(info->driver, sizeof(info->driver), "%s", dev->driver);
-	if (!dev->fences)
-		snprintf(info->reason, sizeof(info->reason), "the driver has no "
+	if (__atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE))
+		snprintf(info->reason, sizeof(info->reason), "%s", lost);
+	else if (!dev->fences)
+		snprintf(info->reason, sizeof(info->reason), "no "
 			 "EGL_ANDROID_native_fence_sync: dlbuf_prepare_frame() waits for the GPU");
 }
 

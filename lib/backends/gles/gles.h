@@ -31,12 +31,20 @@ struct gles_device {
 	bool modifiers;		/* images have one */
 	bool fences;		/* EGL_ANDROID_native_fence_sync */
 	bool software;		/* llvmpipe on no DRM node */
+	bool robust;		/* EGL_EXT_create_context_robustness */
+	bool lost;		/* atomic; the context is lost, for ever */
+	gl_enum (*reset)(void);	/* glGetGraphicsResetStatusEXT(), or NULL */
 	char renderer[128], driver[128];
 	/* prepare.c, under the lock */
-	gl_uint shader, framebuffer, tables;
-	int header, run;	/* locations */
+	struct gles_shader {
+		gl_uint program;
+		int run;	/* the location of its r[] */
+	} pixels, words;
+	gl_uint textures[2];	/* tables, pixels */
+	gl_uint framebuffers[2];	/* of pixels, of words */
+	uint32_t pixels_of[3];	/* format, width and height of the texture of pixels */
 	uint64_t programs;	/* number of programs loaded so far */
-	uint64_t loaded;	/* the number of the program whose tables are in `tables` */
+	uint64_t loaded;	/* the number of the program whose tables are loaded */
 	struct failure trial;
 };
 
@@ -69,12 +77,15 @@ BACKEND_DECLARE(gles);
 
 /*
  * Locks the device and makes its context current. gles_leave() makes the caller's context current
- * again, and unlocks. After a failure the device is not locked.
+ * again, and unlocks. After a failure the device is not locked. -EIO: also if the context is lost.
  */
 int gles_enter(struct gles_device *dev, struct gles_scope *scope);
 void gles_leave(struct gles_device *dev, const struct gles_scope *scope);
 
-/* Returns 0, or -EIO or -ENOMEM with the first error of GLES since the last call. */
+/*
+ * Returns 0, or -EIO or -ENOMEM with the first error of GLES since the last call, or -EIO if the
+ * context is lost.
+ */
 int gles_check(struct gles_device *dev, const char *function);
 
 /*
@@ -87,8 +98,11 @@ int gles_device_new(const struct gles_egl *egl, egl_display display, egl_device 
 int gles_devices(const struct gles_egl *egl, egl_device devices[], egl_int room, egl_int *n);
 #define GLES_MAX_DEVICES 32
 
-/* import.c: images without the mapping. gles_image_free() locks the device. */
-int gles_image_make(struct gles_import *gi);
+/*
+ * import.c: images without the mapping, of gi->base.bytes from byte `at` of the dma-buf, which is
+ * a multiple of 256. gles_image_free() locks the device.
+ */
+int gles_image_make(struct gles_import *gi, uint32_t at);
 void gles_image_free(struct gles_import *gi);
 int gles_import(struct import *imp);
 bool gles_unimport(struct import *imp, bool wait);
