@@ -40,8 +40,8 @@
  *
  * Threads and contexts. The device has a context of its own. Its calls make that context current
  * on the calling thread, and then the context, surfaces and API that were current before. Calls
- * of several threads run one after the other, because a context serves one thread at a time. On a
- * thread with a current context of GLX, eglMakeCurrent() may fail (-EIO).
+ * of several threads run one after the other, also of several devices, because drivers crash
+ * otherwise. On a thread with a current context of GLX, eglMakeCurrent() may fail (-EIO).
  *
  * fork(). A driver's threads do not exist in a child. In a child of a process that has used EGL
  * by dlbuf, dlbuf_device_open() fails with -ESTALE.

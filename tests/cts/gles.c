@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* GLES: an application's display and context, a lost context, and tensors that it does not take. */
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -264,6 +265,45 @@ static void wrapped(void *arg)
 	dlbuf_device_close(&dev->base);
 }
 
+/* ---- several threads, and few fds */
+
+enum { CROWD = 3, ROUNDS = 2 };
+
+struct visitor {
+	struct dlbuf_device *shared;
+	pthread_t thread;
+};
+
+/* A thread with plans on the device of all, and on devices of its own. */
+static void *visit(void *arg)
+{
+	struct visitor *v = arg;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		struct dlbuf_device *own = cts_open();
+
+		prepares(own);
+		prepares(v->shared);
+		CHECK_OK(dlbuf_device_drain(own, 0));
+		dlbuf_device_close(own);
+	}
+	return NULL;
+}
+
+static void crowd(void *arg)
+{
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	struct visitor visitors[CROWD];
+
+	for (int i = 0; i < CROWD; i++) {
+		visitors[i].shared = dev;
+		REQUIRE(!pthread_create(&visitors[i].thread, NULL, visit, &visitors[i]));
+	}
+	for (int i = 0; i < CROWD; i++)
+		REQUIRE(!pthread_join(visitors[i].thread, NULL));
+	prepares(dev);
+}
+
 /* With so few fds an open or a run fails with a sentence, and works when there are more. */
 static void few_fds(void *arg)
 {
@@ -336,6 +376,7 @@ void cts_cases_gles(void)
 	ktap_case("gles/itself", itself, NULL);
 	ktap_case("gles/lost", lost, NULL);
 	ktap_case("gles/words", words, NULL);
+	ktap_case("gles/threads", crowd, NULL);
 	ktap_case("gles/few-fds", few_fds, NULL);
 }
 #else

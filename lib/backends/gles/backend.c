@@ -7,6 +7,9 @@
 #include "../../import/select.h"
 #include "gles.h"
 
+/* No fork handler: a child gets -ESTALE before it would lock. */
+pthread_mutex_t gles_lock = PTHREAD_MUTEX_INITIALIZER;
+
 /* ---- the context */
 
 static void restore(struct gles_device *dev, const struct gles_scope *scope)
@@ -45,7 +48,7 @@ int gles_enter(struct gles_device *dev, struct gles_scope *scope)
 	egl_int error;
 	int ret;
 
-	pthread_mutex_lock(&dev->lock);
+	pthread_mutex_lock(&gles_lock);
 	*scope = (struct gles_scope){
 		.display = dev->egl.GetCurrentDisplay(),
 		.draw = dev->egl.GetCurrentSurface(EGLABI_DRAW),
@@ -64,14 +67,14 @@ int gles_enter(struct gles_device *dev, struct gles_scope *scope)
 	ret = error == EGLABI_CONTEXT_LOST ? check_lost(dev, true) :
 	      gles_failed(error, dev->base.name, "eglMakeCurrent", -EIO);
 	dev->egl.BindAPI(scope->api);
-	pthread_mutex_unlock(&dev->lock);
+	pthread_mutex_unlock(&gles_lock);
 	return ret;
 }
 
 void gles_leave(struct gles_device *dev, const struct gles_scope *scope)
 {
 	restore(dev, scope);
-	pthread_mutex_unlock(&dev->lock);
+	pthread_mutex_unlock(&gles_lock);
 }
 
 int gles_check(struct gles_device *dev, const char *function)
@@ -161,6 +164,7 @@ static int make_context(struct gles_device *dev)
 	egl_int n = 0;
 	int ret = 0;
 
+	pthread_mutex_lock(&gles_lock);
 	dev->egl.BindAPI(EGLABI_OPENGL_ES_API);
 	if (fault_hit() || !dev->egl.ChooseConfig(dev->display, wanted, &config, 1, &n))
 		ret = gles_failed(dev->egl.GetError(), dev->base.name, "eglChooseConfig", -EIO);
@@ -174,6 +178,7 @@ static int make_context(struct gles_device *dev)
 					  -EOPNOTSUPP);
 	}
 	dev->egl.BindAPI(api);
+	pthread_mutex_unlock(&gles_lock);
 	return ret;
 }
 
@@ -201,9 +206,10 @@ static void gles_close(struct dlbuf_device *base)
 	struct gles_device *dev = gles_device_of(base);
 
 	/* The display is not terminated: others may use it, and drivers crash after that. */
+	pthread_mutex_lock(&gles_lock);
 	if (dev->context)
 		dev->egl.DestroyContext(dev->display, dev->context);
-	pthread_mutex_destroy(&dev->lock);
+	pthread_mutex_unlock(&gles_lock);
 	free(dev);
 }
 
@@ -233,7 +239,6 @@ int gles_device_new(const struct gles_egl *egl, egl_display display, egl_device 
 
 	if (!dev)
 		return -ENOMEM;
-	pthread_mutex_init(&dev->lock, NULL);
 	dev->base.backend = &gles_backend;
 	dev->base.acquire_sync = DLBUF_SYNC_BLOCKS;
 	dev->base.release_sync = DLBUF_SYNC_BLOCKS;

@@ -57,12 +57,12 @@ int gles_image_make(struct gles_import *gi, uint32_t at)
 	if (ret)
 		return ret;
 	/* EGL does not take the fd. */
-	pthread_mutex_lock(&dev->lock);
+	pthread_mutex_lock(&gles_lock);
 	gi->image = fault_hit() ? NULL :
 		dev->egl.CreateImageKHR(dev->display, NULL, EGLABI_LINUX_DMA_BUF, NULL, attribs);
 	if (!gi->image)
 		ret = gles_failed(dev->egl.GetError(), dev->base.name, "eglCreateImageKHR", -EOPNOTSUPP);
-	pthread_mutex_unlock(&dev->lock);
+	pthread_mutex_unlock(&gles_lock);
 	return ret;
 }
 
@@ -71,9 +71,9 @@ void gles_image_free(struct gles_import *gi)
 {
 	struct gles_device *dev = gles_device_of(gi->base.dev);
 
-	pthread_mutex_lock(&dev->lock);
+	pthread_mutex_lock(&gles_lock);
 	dev->egl.DestroyImageKHR(dev->display, gi->image);
-	pthread_mutex_unlock(&dev->lock);
+	pthread_mutex_unlock(&gles_lock);
 }
 
 int gles_import(struct import *imp)

@@ -133,9 +133,9 @@ int gles_program_load(struct dlbuf_device *base, const struct program *p, size_t
 	g->dev = dev;
 	g->bytes = bytes;
 	memcpy(&g->program, p, bytes);
-	pthread_mutex_lock(&dev->lock);
+	pthread_mutex_lock(&gles_lock);
 	g->number = ++dev->programs;
-	pthread_mutex_unlock(&dev->lock);
+	pthread_mutex_unlock(&gles_lock);
 	*out = g;
 	return 0;
 }
