@@ -28,13 +28,20 @@
  * fence of the work. Otherwise it waits for the GPU.
  *
  * A GPU that renders in tiles loads and stores the whole tiles that the tensor touches. So nothing
- * else should write to the same dma-buf while a frame is prepared into it. Do not prepare a frame
- * into its own dma-buf: OpenGL ES does not define the result, and dlbuf does not refuse it yet.
+ * else should write to the same dma-buf while a frame is prepared into it. A frame that is in the
+ * tensor's dma-buf is refused with -EOPNOTSUPP: OpenGL ES does not define what a shader reads
+ * there.
+ *
+ * Lost contexts. If the driver says that the context is lost, after a reset of the GPU or a loss
+ * of power, this call of dlbuf_prepare_frame() and all later ones fail with -EIO, as
+ * dlbuf_device_drain() does, and `reason` of the device says so. Bytes of the tensor may be
+ * missing, also of an earlier run whose fence was given. Tensors can still be used by the CPU.
+ * Close the device and open it again.
  *
  * Threads and contexts. The device has a context of its own. Its calls make that context current
  * on the calling thread, and then the context, surfaces and API that were current before. Calls
- * of several threads run one after the other, because a context serves one thread at a time. On a
- * thread with a current context of GLX, eglMakeCurrent() may fail (-EIO).
+ * of several threads run one after the other, also of several devices, because drivers crash
+ * otherwise. On a thread with a current context of GLX, eglMakeCurrent() may fail (-EIO).
  *
  * fork(). A driver's threads do not exist in a child. In a child of a process that has used EGL
  * by dlbuf, dlbuf_device_open() fails with -ESTALE.

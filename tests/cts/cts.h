@@ -64,10 +64,10 @@ extern uint32_t cts_more;
 void cts_stand_in(void);
 
 /*
- * prepare.c: prepares a frame in the dma-buf into another part of it, of 8192 bytes. 1: the
- * device has no preparation.
+ * prepare.c: prepares a frame in the first dma-buf into the second page of another one, of 8192
+ * bytes each. 1: the device has no preparation.
  */
-int cts_prepare_small(struct dlbuf_device *dev, int fd);
+int cts_prepare_small(struct dlbuf_device *dev, int fd, int out_fd);
 
 /* Opens it; a failure fails the case. */
 struct dlbuf_device *cts_open(void);

@@ -141,7 +141,7 @@ static void child(struct parent *p, const char *own)
 	CHECK_ERR(dlbuf_release_all(&p->share, 1, NULL, NULL), -ESTALE);
 	CHECK_ERR(dlbuf_pending(p->t, DLBUF_READ, &fd), -ESTALE);
 	CHECK_ERR(dlbuf_device_drain(p->dev, 0), -ESTALE);
-	ret = cts_prepare_small(p->dev, p->fd);
+	ret = cts_prepare_small(p->dev, p->fd, p->fd);
 	CHECK(ret == 1 || ret == -ESTALE);
 	CHECK_ERR(dlbuf_tensor_get_info(p->t, &info), -ESTALE);
 	CHECK_ERR(dlbuf_tensor_share(p->t, NULL, &t), -ESTALE);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* GLES: an application's display and context, and tensors that are no dma-buf. */
+/* GLES: an application's display and context, a lost context, and tensors that it does not take. */
+#include <pthread.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <dlbuf/gles.h>
 #include <dlbuf/prepare.h>
@@ -23,6 +27,178 @@ static struct dlbuf_frame grey(int fd)
 	return (struct dlbuf_frame)PICTURE(SIDE, SIDE, DLBUF_FOURCC('G', 'R', 'E', 'Y'),
 		DLBUF_CODE_V4L2, 1, .planes = { { .fd = fd, .pitch = SIDE } },
 		.colour.range = DLBUF_RANGE_FULL);
+}
+
+/* A frame and the tensor for it in one dma-buf: the texture would be its own target. */
+static void itself(void *arg)
+{
+	DLTensor layout = { .ndim = 3, .dtype = { kDLUInt, 8, 1 }, .byte_offset = 4096,
+		.shape = (int64_t[]){ 1, SIDE, SIDE } };
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	int fd AUTO_FD = cts_alloc("udmabuf", 8192);
+	DLManagedTensorVersioned *out AUTO_TENSOR = NULL;
+	struct dlbuf_frame frame = grey(fd);
+	struct dlbuf_prepare *plan;
+
+	REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &out));
+	REQUIRE_OK(dlbuf_prepare_create(dev, &frame, &same, &plan));
+	CHECK_ERR(dlbuf_prepare_frame(plan, &frame, NULL, out), -EOPNOTSUPP);
+	CHECK_SAYS("the frame and the tensor are in one dma-buf");
+	dlbuf_prepare_destroy(plan);
+}
+
+/* ---- words of the tensor */
+
+/* Places of the tensor whose words have other bytes, too: a pass of the shader for each byte. */
+static const struct {
+	int64_t first, y, x;		/* the byte of the first value, steps */
+} places[] = {
+	{ 0, SIDE, 1 }, { 3, SIDE, 1 }, { 1, SIDE + 3, 1 }, { 0, 4 * SIDE, 4 }, { 2, 1, SIDE },
+	{ 15 * 20, -20, 1 }, { 15, SIDE, -1 }, { BYTES + 3, -SIDE, -1 },
+};
+
+static void words(void *arg)
+{
+	enum { ROOM = 8 * BYTES };
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), to AUTO_FD = cts_alloc("udmabuf", ROOM);
+	uint8_t picture[BYTES], want[ROOM], got[ROOM];
+	struct dlbuf_frame frame = grey(fd);
+	struct dlbuf_prepare *plan;
+
+	cts_pattern(picture, sizeof(picture), 5);
+	cts_poke(fd, 0, picture, sizeof(picture));
+	REQUIRE_OK(dlbuf_prepare_create(dev, &frame, &same, &plan));
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		int64_t strides[] = { ROOM, places[i].y, places[i].x };
+		DLTensor layout = { .ndim = 3, .dtype = { kDLUInt, 8, 1 },
+			.shape = (int64_t[]){ 1, SIDE, SIDE }, .strides = strides,
+			.byte_offset = places[i].first };
+		DLManagedTensorVersioned *out = NULL;
+
+		memset(want, 0xa5, sizeof(want));
+		cts_poke(to, 0, want, sizeof(want));
+		for (int k = 0; k < BYTES; k++)
+			want[places[i].first + k / SIDE * places[i].y + k % SIDE * places[i].x] =
+				picture[k];
+		REQUIRE_OK(dlbuf_import(dev, to, &layout, NULL, &out));
+		CHECK_OK(dlbuf_prepare_frame(plan, &frame, NULL, out));
+		cts_peek(to, 0, got, sizeof(got));
+		CHECK_MSG(!memcmp(got, want, sizeof(got)), "place %zu", i);
+		cts_delete(out);
+	}
+	dlbuf_prepare_destroy(plan);
+}
+
+/* ---- a lost context */
+
+static struct gles_egl real_egl;
+static struct gles_gl real_gl;
+static unsigned int draws;
+
+static gl_enum was_reset(void)
+{
+	return 0x8255; /* GL_UNKNOWN_CONTEXT_RESET_KHR */
+}
+
+static gl_enum was_reset_after_a_draw(void)
+{
+	return draws ? was_reset() : 0;
+}
+
+static void draw(gl_enum mode, int first, int n)
+{
+	draws++;
+	real_gl.DrawArrays(mode, first, n);
+}
+
+static gl_enum gl_lost(void)
+{
+	return GLABI_CONTEXT_LOST;
+}
+
+static egl_bool not_current(egl_display display, egl_surface to, egl_surface from,
+			    egl_context context)
+{
+	return context ? 0 : real_egl.MakeCurrent(display, to, from, context);
+}
+
+static egl_int egl_lost(void)
+{
+	return EGLABI_CONTEXT_LOST;
+}
+
+static void lose_current(struct gles_device *dev)
+{
+	dev->egl.MakeCurrent = not_current;
+	dev->egl.GetError = egl_lost;
+}
+
+static void lose_before(struct gles_device *dev)
+{
+	dev->reset = was_reset;
+}
+
+static void lose_after(struct gles_device *dev)
+{
+	dev->reset = was_reset_after_a_draw;
+	dev->gl.DrawArrays = draw;
+}
+
+static void lose_by_error(struct gles_device *dev)
+{
+	dev->gl.GetError = gl_lost;
+}
+
+static const struct {
+	const char *name;
+	void (*lose)(struct gles_device *dev);	/* as a driver says it */
+} losses[] = {
+	{ "eglMakeCurrent", lose_current }, { "reset before a run", lose_before },
+	{ "reset in a run", lose_after }, { "GL error", lose_by_error },
+};
+
+/* The run in which a context is lost and all later ones say so, and a new device works. */
+static void lost(void *arg)
+{
+	int64_t shape[] = { 1, SIDE, SIDE };
+	DLTensor layout = { .ndim = 3, .dtype = { kDLUInt, 8, 1 }, .shape = shape };
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), to AUTO_FD = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_frame frame = grey(fd);
+
+	for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++) {
+		struct gles_device *dev = gles_device_of(cts_open());
+		DLManagedTensorVersioned *out = NULL;
+		struct dlbuf_device_info info = { .size = sizeof(info) };
+		struct dlbuf_prepare *plan;
+
+		printf("# %s\n", losses[i].name);
+		CHECK(dev->robust && dev->reset && !dev->reset());
+		REQUIRE_OK(dlbuf_import(&dev->base, to, &layout, NULL, &out));
+		REQUIRE_OK(dlbuf_prepare_create(&dev->base, &frame, &same, &plan));
+		REQUIRE_OK(dlbuf_prepare_frame(plan, &frame, NULL, out));
+		real_egl = dev->egl;
+		real_gl = dev->gl;
+		draws = 0;
+		losses[i].lose(dev);
+		for (int again = 0; again < 2; again++) {
+			CHECK_ERR(dlbuf_prepare_frame(plan, &frame, NULL, out), -EIO);
+			CHECK_SAYS("the context is lost");
+			/* What a driver says afterwards does not matter. */
+			dev->egl = real_egl;
+			dev->gl = real_gl;
+			dev->reset = NULL;
+		}
+		CHECK_ERR(dlbuf_device_drain(&dev->base, 0), -EIO);
+		CHECK_OK(dlbuf_device_get_info(&dev->base, &info));
+		CHECK(strstr(info.reason, "the context is lost"));
+		/* The tensor is the CPU's. */
+		CHECK_OK(dlbuf_acquire(out, DLBUF_RW, NULL, NULL));
+		CHECK_OK(dlbuf_release(out, NULL, NULL));
+		dlbuf_prepare_destroy(plan);
+		cts_delete(out);
+		dlbuf_device_close(&dev->base);
+	}
 }
 
 /* A plan that copies a picture of full range. */
@@ -89,6 +265,83 @@ static void wrapped(void *arg)
 	dlbuf_device_close(&dev->base);
 }
 
+/* ---- several threads, and few fds */
+
+enum { CROWD = 3, ROUNDS = 2 };
+
+struct visitor {
+	struct dlbuf_device *shared;
+	pthread_t thread;
+};
+
+/* A thread with plans on the device of all, and on devices of its own. */
+static void *visit(void *arg)
+{
+	struct visitor *v = arg;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		struct dlbuf_device *own = cts_open();
+
+		prepares(own);
+		prepares(v->shared);
+		CHECK_OK(dlbuf_device_drain(own, 0));
+		dlbuf_device_close(own);
+	}
+	return NULL;
+}
+
+static void crowd(void *arg)
+{
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	struct visitor visitors[CROWD];
+
+	for (int i = 0; i < CROWD; i++) {
+		visitors[i].shared = dev;
+		REQUIRE(!pthread_create(&visitors[i].thread, NULL, visit, &visitors[i]));
+	}
+	for (int i = 0; i < CROWD; i++)
+		REQUIRE(!pthread_join(visitors[i].thread, NULL));
+	prepares(dev);
+}
+
+/* With so few fds an open or a run fails with a sentence, and works when there are more. */
+static void few_fds(void *arg)
+{
+	int64_t shape[] = { 1, SIDE, SIDE };
+	DLTensor layout = { .ndim = 3, .dtype = { kDLUInt, 8, 1 }, .shape = shape };
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), to AUTO_FD = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev AUTO_DEV = cts_open(), *other;
+	DLManagedTensorVersioned *out AUTO_TENSOR = NULL;
+	struct dlbuf_frame frame = grey(fd);
+	unsigned int failed = 0, worked = 0;
+	struct dlbuf_prepare *plan;
+	struct rlimit all, few;
+
+	REQUIRE_OK(dlbuf_import(dev, to, &layout, NULL, &out));
+	REQUIRE_OK(dlbuf_prepare_create(dev, &frame, &same, &plan));
+	REQUIRE(!getrlimit(RLIMIT_NOFILE, &all));
+	for (unsigned int left = 0; left < 4; left++) {
+		int next = dup(0), opened, ran;
+
+		close(next);
+		few = (struct rlimit){ .rlim_cur = next + left, .rlim_max = all.rlim_max };
+		other = NULL;
+		REQUIRE(!setrlimit(RLIMIT_NOFILE, &few));
+		opened = dlbuf_device_open(cts_device, NULL, &other);
+		CHECK(!opened || dlbuf_last_error()[0]);
+		dlbuf_device_close(other);
+		ran = dlbuf_prepare_frame(plan, &frame, NULL, out);
+		CHECK(!ran || dlbuf_last_error()[0]);
+		REQUIRE(!setrlimit(RLIMIT_NOFILE, &all));
+		failed += opened < 0 || ran < 0;
+		worked += !ran;
+	}
+	CHECK(failed && worked);
+	CHECK_OK(dlbuf_prepare_frame(plan, &frame, NULL, out));
+	dlbuf_prepare_destroy(plan);
+	prepares(dev);
+}
+
 static void nothing(DLManagedTensorVersioned *t)
 {
 }
@@ -120,6 +373,11 @@ void cts_cases_gles(void)
 		return;
 	ktap_case("gles/wrapped", wrapped, NULL);
 	ktap_case("gles/elsewhere", elsewhere, NULL);
+	ktap_case("gles/itself", itself, NULL);
+	ktap_case("gles/lost", lost, NULL);
+	ktap_case("gles/words", words, NULL);
+	ktap_case("gles/threads", crowd, NULL);
+	ktap_case("gles/few-fds", few_fds, NULL);
 }
 #else
 void cts_cases_gles(void)

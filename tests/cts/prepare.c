@@ -121,7 +121,7 @@ static bool is_prepared(struct scene *s, int64_t index, const struct dlbuf_prepa
 	return worst < 2e-5;
 }
 
-int cts_prepare_small(struct dlbuf_device *dev, int fd)
+int cts_prepare_small(struct dlbuf_device *dev, int fd, int out_fd)
 {
 	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = 8, .height = 8, .dtype = { kDLUInt, 8, 1 });
 	struct dlbuf_frame f = PICTURE(W, 16, DLBUF_FOURCC('G', 'R', 'E', 'Y'), DLBUF_CODE_V4L2, 1,
@@ -137,7 +137,7 @@ int cts_prepare_small(struct dlbuf_device *dev, int fd)
 		return 1;
 	ret = dlbuf_prepare_create(dev, &f, &opts, &plan);
 	if (!ret)
-		ret = dlbuf_import(dev, fd, &layout, NULL, &out);
+		ret = dlbuf_import(dev, out_fd, &layout, NULL, &out);
 	if (!ret)
 		ret = dlbuf_prepare_frame(plan, &f, NULL, out);
 	if (!ret)
@@ -844,7 +844,7 @@ static void every_call(void *arg)
 {
 	struct dlbuf_device *dev = cts_open();
 	struct event_call call = { .fn = is_over };
-	int fd = cts_alloc("udmabuf", 8192), ret;
+	int fd = cts_alloc("udmabuf", 8192), out_fd = cts_alloc("udmabuf", 8192), ret;
 	unsigned long n = 0, calls = ~0ul, failed = 0;
 	unsigned int fds = 0;
 	bool over = false;
@@ -855,10 +855,10 @@ static void every_call(void *arg)
 	event_post(&call);
 	while (++n <= calls) {
 		fault_at(n);
-		ret = cts_prepare_small(dev, fd);
+		ret = cts_prepare_small(dev, fd, out_fd);
 		if (!ret && calls == ~0ul) {
 			fault_at(0);
-			REQUIRE_OK(cts_prepare_small(dev, fd));
+			REQUIRE_OK(cts_prepare_small(dev, fd, out_fd));
 			calls = fault_count();
 			n = 0;
 		}
@@ -879,6 +879,7 @@ static void every_call(void *arg)
 	CHECK(failed > 20);
 	dlbuf_device_close(dev);
 	close(fd);
+	close(out_fd);
 }
 #endif
 

@@ -110,7 +110,7 @@ static void lost(void *arg)
 	for (int path = 0; path < NPATHS; path++) {
 		struct dlbuf_device *dev = cts_open();
 		DLManagedTensorVersioned *t;
-		int fd, ret = import(dev, path, &fd, &t);
+		int fd, to = cts_alloc("udmabuf", 8192), ret = import(dev, path, &fd, &t);
 
 		if (!ret)
 			ret = use(path, t);
@@ -118,7 +118,7 @@ static void lost(void *arg)
 			words("lost");
 			CHECK_EQ(use(path, t), -EIO);
 			CHECK_EQ(use(path, t), -EIO);
-			ret = cts_prepare_small(dev, fd);
+			ret = cts_prepare_small(dev, fd, to);
 			CHECK(ret == 1 || said(path, ret) == -EIO);
 		}
 		cts_delete(t);
@@ -126,6 +126,7 @@ static void lost(void *arg)
 		words("");
 		cts_settle();
 		close(fd);
+		close(to);
 	}
 }
 

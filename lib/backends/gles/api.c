@@ -65,21 +65,9 @@ bool gles_has(const char *list, const char *name)
 	return false;
 }
 
-int gles_failed(const struct gles_egl *egl, const char *device, const char *function, int err)
+int gles_failed(egl_int error, const char *device, const char *function, int err)
 {
-	/* From EGL_SUCCESS on. */
-	static const char names[] =
-		"SUCCESS\0" "NOT_INITIALIZED\0" "BAD_ACCESS\0" "BAD_ALLOC\0" "BAD_ATTRIBUTE\0"
-		"BAD_CONFIG\0" "BAD_CONTEXT\0" "BAD_CURRENT_SURFACE\0" "BAD_DISPLAY\0"
-		"BAD_MATCH\0" "BAD_NATIVE_PIXMAP\0" "BAD_NATIVE_WINDOW\0" "BAD_PARAMETER\0"
-		"BAD_SURFACE\0" "CONTEXT_LOST\0";
-	egl_int code = egl->GetError();
-	bool known = code >= EGLABI_SUCCESS && code <= EGLABI_CONTEXT_LOST;
-
-	if (code == EGLABI_BAD_ALLOC && err == -EIO)
+	if (error == EGLABI_BAD_ALLOC && err == -EIO)
 		err = -ENOMEM;
-	if (code == EGLABI_CONTEXT_LOST)
-		err = -EIO;
-	return fail(err, "%s: %s(): EGL_%s (0x%x)", device, function,
-		    known ? dl_name(names, code - EGLABI_SUCCESS) : "?", code);
+	return fail(err, "%s: %s(): EGL error 0x%x", device, function, error);
 }

@@ -59,8 +59,6 @@
 	X(void, BindFramebuffer, (gl_enum target, gl_uint framebuffer))		\
 	X(void, BindRenderbuffer, (gl_enum target, gl_uint renderbuffer))	\
 	X(void, BindTexture, (gl_enum target, gl_uint texture))			\
-	X(gl_enum, CheckFramebufferStatus, (gl_enum target))			\
-	X(gl_enum, ClientWaitSync, (void *sync, gl_uint flags, uint64_t timeout)) \
 	X(void, ColorMask, (unsigned char r, unsigned char g, unsigned char b,	\
 			    unsigned char a))					\
 	X(void, CompileShader, (gl_uint shader))				\
@@ -68,19 +66,17 @@
 	X(gl_uint, CreateShader, (gl_enum type))				\
 	X(void, DeleteFramebuffers, (int n, const gl_uint *framebuffers))	\
 	X(void, DeleteRenderbuffers, (int n, const gl_uint *renderbuffers))	\
-	X(void, DeleteShader, (gl_uint shader))					\
-	X(void, DeleteSync, (void *sync))					\
 	X(void, DeleteTextures, (int n, const gl_uint *textures))		\
 	X(void, Disable, (gl_enum what))					\
 	X(void, DrawArrays, (gl_enum mode, int first, int n))			\
 	X(void, EGLImageTargetRenderbufferStorageOES, (gl_enum target, egl_image image)) \
 	X(void, EGLImageTargetTexture2DOES, (gl_enum target, egl_image image))	\
-	X(void, Enable, (gl_enum what))						\
-	X(void *, FenceSync, (gl_enum condition, gl_uint flags))		\
 	X(void, Finish, (void))							\
 	X(void, Flush, (void))							\
 	X(void, FramebufferRenderbuffer, (gl_enum target, gl_enum attachment,	\
 					  gl_enum renderbuffer_target, gl_uint renderbuffer)) \
+	X(void, FramebufferTexture2D, (gl_enum target, gl_enum attachment,	\
+				       gl_enum texture_target, gl_uint texture, int level)) \
 	X(void, GenFramebuffers, (int n, gl_uint *framebuffers))		\
 	X(void, GenRenderbuffers, (int n, gl_uint *renderbuffers))		\
 	X(void, GenTextures, (int n, gl_uint *textures))			\
@@ -88,19 +84,15 @@
 	X(void, GetIntegerv, (gl_enum name, int *value))			\
 	X(void, GetProgramiv, (gl_uint program, gl_enum name, int *value))	\
 	X(void, GetShaderInfoLog, (gl_uint shader, int room, int *length, char *text)) \
-	X(void, GetShaderiv, (gl_uint shader, gl_enum name, int *value))	\
 	X(const char *, GetString, (gl_enum name))				\
 	X(int, GetUniformLocation, (gl_uint program, const char *name))		\
 	X(void, LinkProgram, (gl_uint program))					\
-	X(void, Scissor, (int x, int y, int width, int height))			\
 	X(void, ShaderSource, (gl_uint shader, int n, const char *const *texts,	\
 			       const int *lengths))				\
 	X(void, TexImage2D, (gl_enum target, int level, int format, int width, int height, \
 			     int border, gl_enum layout, gl_enum type, const void *texels)) \
 	X(void, TexParameteri, (gl_enum target, gl_enum name, int value))	\
-	X(void, TexSubImage2D, (gl_enum target, int level, int x, int y, int width, int height, \
-				gl_enum layout, gl_enum type, const void *texels)) \
-	X(void, Uniform1i, (int location, int value))				\
+	X(void, Uniform1iv, (int location, int n, const int *values))		\
 	X(void, Uniform1uiv, (int location, int n, const gl_uint *values))	\
 	X(void, UseProgram, (gl_uint program))					\
 	X(void, Viewport, (int x, int y, int width, int height))
@@ -132,11 +124,11 @@ int gles_load_gl(const struct gles_egl *egl, const char *device, struct gles_gl 
 bool gles_has(const char *list, const char *name);
 
 /*
- * Returns `err` with the error text "DEVICE: FUNCTION(): EGL_BAD_ALLOC (0x3003)", of
- * eglGetError(). -EIO becomes -ENOMEM after EGL_BAD_ALLOC, which eglCreateImageKHR() also gives
- * for buffers that the driver does not take. All become -EIO if the context is lost.
+ * Returns `err` with the error text "DEVICE: FUNCTION(): EGL error 0x3003", for a result of
+ * eglGetError(). -EIO becomes -ENOMEM after EGL_BAD_ALLOC, which eglCreateImageKHR() also gives for
+ * buffers that the driver does not take.
  */
-int gles_failed(const struct gles_egl *egl, const char *device, const char *function, int err)
+int gles_failed(egl_int error, const char *device, const char *function, int err)
 	__attribute__((cold));
 
 #endif /* DLBUF_GLES_API_H */

@@ -7,6 +7,9 @@
 #include "../../import/select.h"
 #include "gles.h"
 
+/* No fork handler: a child gets -ESTALE before it would lock. */
+pthread_mutex_t gles_lock = PTHREAD_MUTEX_INITIALIZER;
+
 /* ---- the context */
 
 static void restore(struct gles_device *dev, const struct gles_scope *scope)
@@ -22,18 +25,30 @@ static void restore(struct gles_device *dev, const struct gles_scope *scope)
 		dev->egl.BindAPI(scope->api);
 	}
 	if (!done) {
-		gles_failed(&dev->egl, dev->base.name, "eglMakeCurrent", -EIO);
+		gles_failed(dev->egl.GetError(), dev->base.name, "eglMakeCurrent", -EIO);
 		log_at(DLBUF_LOG_WARN, "%s; the caller's context is not current any more",
 		       dlbuf_last_error());
 		forget_failure();
 	}
 }
 
+static const char lost[] = "the context is lost: open the device again";
+
+/* -EIO if the driver has lost the context, now or before. */
+static int check_lost(struct gles_device *dev, bool lost_now)
+{
+	if (!lost_now && !dev->lost && !(dev->reset && dev->reset()))
+		return 0;
+	__atomic_store_n(&dev->lost, true, __ATOMIC_RELEASE);
+	return fail(-EIO, "%s: %s", dev->base.name, lost);
+}
+
 int gles_enter(struct gles_device *dev, struct gles_scope *scope)
 {
+	egl_int error;
 	int ret;
 
-	pthread_mutex_lock(&dev->lock);
+	pthread_mutex_lock(&gles_lock);
 	*scope = (struct gles_scope){
 		.display = dev->egl.GetCurrentDisplay(),
 		.draw = dev->egl.GetCurrentSurface(EGLABI_DRAW),
@@ -42,29 +57,38 @@ int gles_enter(struct gles_device *dev, struct gles_scope *scope)
 		.api = dev->egl.QueryAPI(),
 	};
 	dev->egl.BindAPI(EGLABI_OPENGL_ES_API);
-	if (!fault_hit() && dev->egl.MakeCurrent(dev->display, NULL, NULL, dev->context))
-		return 0;
-	ret = gles_failed(&dev->egl, dev->base.name, "eglMakeCurrent", -EIO);
+	if (!fault_hit() && dev->egl.MakeCurrent(dev->display, NULL, NULL, dev->context)) {
+		ret = check_lost(dev, false);
+		if (ret)
+			gles_leave(dev, scope);
+		return ret;
+	}
+	error = dev->egl.GetError();
+	ret = error == EGLABI_CONTEXT_LOST ? check_lost(dev, true) :
+	      gles_failed(error, dev->base.name, "eglMakeCurrent", -EIO);
 	dev->egl.BindAPI(scope->api);
-	pthread_mutex_unlock(&dev->lock);
+	pthread_mutex_unlock(&gles_lock);
 	return ret;
 }
 
 void gles_leave(struct gles_device *dev, const struct gles_scope *scope)
 {
 	restore(dev, scope);
-	pthread_mutex_unlock(&dev->lock);
+	pthread_mutex_unlock(&gles_lock);
 }
 
 int gles_check(struct gles_device *dev, const char *function)
 {
 	gl_enum error = fault_hit() ? GLABI_OUT_OF_MEMORY : dev->gl.GetError();
 
-	if (!error)
-		return 0;
+	if (!error || error == GLABI_CONTEXT_LOST)
+		return check_lost(dev, error);
 	/* Without a context, GetError() gives an error at each call. */
 	for (int i = 0; i < 8 && dev->gl.GetError(); i++)
 		;
+	if (error == GLABI_INVALID_FRAMEBUFFER_OPERATION)
+		return fail(-EOPNOTSUPP, "%s: the driver does not render to the dma-buf",
+			    dev->base.name);
 	return fail(error == GLABI_OUT_OF_MEMORY ? -ENOMEM : -EIO, "%s: %s: GL error 0x%x",
 		    dev->base.name, function, error);
 }
@@ -90,8 +114,10 @@ static int ask_driver(struct gles_device *dev)
 	if (!dev->software && (strstr(dev->renderer, "llvmpipe") ||
 			       strstr(dev->renderer, "softpipe") ||
 			       strstr(dev->renderer, "swrast")))
-		return fail(-EOPNOTSUPP, "%s: %s crashes on imports by a DRM node; use the EGL "
-			    "device with EGL_MESA_device_software", name, dev->renderer);
+		return fail(-EOPNOTSUPP, "%s: %s crashes on imports by a DRM node; use "
+			    "gles:software", name, dev->renderer);
+	if (dev->robust)
+		dev->reset = dev->egl.GetProcAddress("glGetGraphicsResetStatusEXT");
 	if (!gles_has(dev->gl.GetString(GLABI_EXTENSIONS), "GL_OES_EGL_image"))
 		return fail(-EOPNOTSUPP, "%s: %s has no GL_OES_EGL_image", name, dev->renderer);
 	dev->gl.GetIntegerv(GLABI_MAX_TEXTURE_SIZE, &dev->most);
@@ -128,26 +154,31 @@ static int make_context(struct gles_device *dev)
 		EGLABI_SURFACE_TYPE, 0, EGLABI_RENDERABLE_TYPE, EGLABI_OPENGL_ES3_BIT,
 		EGLABI_NONE,
 	};
-	static const egl_int version[] = { EGLABI_CONTEXT_MAJOR_VERSION, 3, EGLABI_NONE };
+	const egl_int version[] = {
+		EGLABI_CONTEXT_MAJOR_VERSION, 3,
+		dev->robust ? EGLABI_CONTEXT_OPENGL_RESET_NOTIFICATION_STRATEGY : EGLABI_NONE,
+		EGLABI_LOSE_CONTEXT_ON_RESET, EGLABI_NONE,
+	};
 	egl_enum api = dev->egl.QueryAPI();
 	egl_config config = NULL;
 	egl_int n = 0;
 	int ret = 0;
 
+	pthread_mutex_lock(&gles_lock);
 	dev->egl.BindAPI(EGLABI_OPENGL_ES_API);
 	if (fault_hit() || !dev->egl.ChooseConfig(dev->display, wanted, &config, 1, &n))
-		ret = gles_failed(&dev->egl, dev->base.name, "eglChooseConfig", -EIO);
+		ret = gles_failed(dev->egl.GetError(), dev->base.name, "eglChooseConfig", -EIO);
 	else if (!n)
-		ret = fail(-EOPNOTSUPP, "%s: the driver has no OpenGL ES 3.0, which has integers "
-			   "in shaders", dev->base.name);
+		ret = fail(-EOPNOTSUPP, "%s: the driver has no OpenGL ES 3.0", dev->base.name);
 	if (!ret) {
 		dev->context = fault_hit() ? NULL :
 			dev->egl.CreateContext(dev->display, config, NULL, version);
 		if (!dev->context)
-			ret = gles_failed(&dev->egl, dev->base.name, "eglCreateContext",
+			ret = gles_failed(dev->egl.GetError(), dev->base.name, "eglCreateContext",
 					  -EOPNOTSUPP);
 	}
 	dev->egl.BindAPI(api);
+	pthread_mutex_unlock(&gles_lock);
 	return ret;
 }
 
@@ -162,8 +193,8 @@ static int ask_display(struct gles_device *dev)
 		if (!gles_has(extensions, name))
 			return fail(-EOPNOTSUPP, "%s: the driver has no %s", dev->base.name, name);
 	if (!dev->egl.CreateImageKHR || !dev->egl.DestroyImageKHR)
-		return fail(-EOPNOTSUPP, "%s: eglGetProcAddress() has no eglCreateImageKHR()",
-			    dev->base.name);
+		return fail(-EOPNOTSUPP, "%s: the driver has no %s", dev->base.name, needed);
+	dev->robust = gles_has(extensions, "EGL_EXT_create_context_robustness");
 	dev->fences = gles_has(extensions, "EGL_ANDROID_native_fence_sync") &&
 		dev->egl.CreateSyncKHR && dev->egl.DestroySyncKHR &&
 		dev->egl.DupNativeFenceFDANDROID;
@@ -175,9 +206,10 @@ static void gles_close(struct dlbuf_device *base)
 	struct gles_device *dev = gles_device_of(base);
 
 	/* The display is not terminated: others may use it, and drivers crash after that. */
+	pthread_mutex_lock(&gles_lock);
 	if (dev->context)
 		dev->egl.DestroyContext(dev->display, dev->context);
-	pthread_mutex_destroy(&dev->lock);
+	pthread_mutex_unlock(&gles_lock);
 	free(dev);
 }
 
@@ -207,7 +239,6 @@ int gles_device_new(const struct gles_egl *egl, egl_display display, egl_device 
 
 	if (!dev)
 		return -ENOMEM;
-	pthread_mutex_init(&dev->lock, NULL);
 	dev->base.backend = &gles_backend;
 	dev->base.acquire_sync = DLBUF_SYNC_BLOCKS;
 	dev->base.release_sync = DLBUF_SYNC_BLOCKS;
@@ -243,26 +274,34 @@ int gles_devices(const struct gles_egl *egl, egl_device devices[], egl_int room,
 
 	devices[0] = NULL;
 	*n = 1;
-	if (!(gles_has(client, "EGL_EXT_device_base") ||
-	      (gles_has(client, "EGL_EXT_device_enumeration") &&
-	       gles_has(client, "EGL_EXT_device_query"))) ||
-	    !gles_has(client, "EGL_EXT_platform_device") || !egl->QueryDevicesEXT ||
+	/* It needs the extensions that list devices. */
+	if (!gles_has(client, "EGL_EXT_platform_device") || !egl->QueryDevicesEXT ||
 	    !egl->QueryDeviceStringEXT || !egl->GetPlatformDisplayEXT)
 		return 0;
 	if (fault_hit() || !egl->QueryDevicesEXT(room, devices, n))
-		return gles_failed(egl, "gles", "eglQueryDevicesEXT", -EIO);
+		return gles_failed(egl->GetError(), "gles", "eglQueryDevicesEXT", -EIO);
 	return *n ? 0 : fail(-ENODEV, "gles: EGL has no device");
 }
 
-/* The description without the driver, which is not started for it. */
-static void describe_device(const struct gles_egl *egl, egl_device device, unsigned int i,
-			    struct dlbuf_device_info *info, struct device_place *place)
+/* All devices, and the description of one. */
+struct found {
+	struct gles_egl egl;
+	egl_device devices[GLES_MAX_DEVICES];
+	egl_int n;
+	struct dlbuf_device_info info;
+	struct device_place place;
+};
+
+/* Describes a device without its driver, which is not started for it. */
+static void describe_device(struct found *f, unsigned int i)
 {
+	const struct gles_egl *egl = &f->egl;
+	egl_device device = f->devices[i];
 	const char *node = NULL;
 	struct stat st;
 
-	*info = (struct dlbuf_device_info){
-		.size = sizeof(*info),
+	f->info = (struct dlbuf_device_info){
+		.size = sizeof(f->info),
 		.backend = "gles",
 		.device = { kDLCPU, 0 },
 		.acquire = DLBUF_SYNC_BLOCKS,
@@ -270,53 +309,49 @@ static void describe_device(const struct gles_egl *egl, egl_device device, unsig
 		.pitch_align = 64,
 		.offset_align = 64,
 	};
-	*place = (struct device_place){ 0 };
-	snprintf(info->name, sizeof(info->name), "gles:%u", i);
+	f->place = (struct device_place){ 0 };
+	snprintf(f->info.name, sizeof(f->info.name), "gles:%u", i);
 	if (device && gles_has(egl->QueryDeviceStringEXT(device, EGLABI_EXTENSIONS),
 			       "EGL_EXT_device_drm"))
 		node = egl->QueryDeviceStringEXT(device, EGLABI_DRM_DEVICE_FILE);
 	if (node && !stat(node, &st))
-		place->drm[0] = st.st_rdev;
-	snprintf(info->description, sizeof(info->description), "EGL device %s",
+		f->place.drm[0] = st.st_rdev;
+	snprintf(f->info.description, sizeof(f->info.description), "EGL device %s",
 		 node ? node : is_software(egl, device) ? "software" : "default");
 }
 
-static int find_devices(struct gles_egl *egl, egl_device devices[GLES_MAX_DEVICES], egl_int *n)
+static int find_devices(struct found *f)
 {
-	int ret = gles_load(egl);
+	int ret = gles_load(&f->egl);
 
-	return ret ? ret : gles_devices(egl, devices, GLES_MAX_DEVICES, n);
+	return ret ? ret : gles_devices(&f->egl, f->devices, GLES_MAX_DEVICES, &f->n);
 }
 
 static int gles_each(const struct backend *backend, dlbuf_device_fn fn, void *data)
 {
-	egl_device devices[GLES_MAX_DEVICES];
-	struct dlbuf_device_info info;
-	struct device_place place;
-	struct gles_egl egl;
-	egl_int n = 0;
-	int ret = find_devices(&egl, devices, &n);
+	struct found f;
+	int ret = find_devices(&f);
 
 	(void)backend;
-	for (egl_int i = 0; i < n && !ret; i++) {
-		describe_device(&egl, devices[i], i, &info, &place);
-		ret = fn(&info, data);
+	for (egl_int i = 0; !ret && i < f.n; i++) {
+		describe_device(&f, i);
+		ret = fn(&f.info, data);
 	}
 	return ret;
 }
 
-static int open_device(const struct gles_egl *egl, egl_device device, const char *name,
-		       struct dlbuf_device **out)
+static int open_device(const struct found *f, unsigned int i, struct dlbuf_device **out)
 {
+	egl_device device = f->devices[i];
 	egl_display display = device ?
-		egl->GetPlatformDisplayEXT(EGLABI_PLATFORM_DEVICE, device, NULL) :
-		egl->GetDisplay(NULL);
+		f->egl.GetPlatformDisplayEXT(EGLABI_PLATFORM_DEVICE, device, NULL) :
+		f->egl.GetDisplay(NULL);
 	struct gles_device *dev;
 	int ret;
 
-	if (fault_hit() || !display || !egl->Initialize(display, NULL, NULL))
-		return gles_failed(egl, name, "eglInitialize", -EOPNOTSUPP);
-	ret = gles_device_new(egl, display, device, name, &dev);
+	if (fault_hit() || !display || !f->egl.Initialize(display, NULL, NULL))
+		return gles_failed(f->egl.GetError(), f->info.name, "eglInitialize", -EOPNOTSUPP);
+	ret = gles_device_new(&f->egl, display, device, f->info.name, &dev);
 	if (!ret)
 		*out = &dev->base;
 	return ret;
@@ -325,27 +360,23 @@ static int open_device(const struct gles_egl *egl, egl_device device, const char
 static int gles_open(const char *text, const struct dlbuf_device_opts *opts,
 		     struct dlbuf_device **out)
 {
-	egl_device devices[GLES_MAX_DEVICES];
-	struct dlbuf_device_info info;
-	struct device_place place;
-	struct gles_egl egl;
 	struct selector s;
-	egl_int n = 0;
-	int ret = find_devices(&egl, devices, &n);
+	struct found f;
+	int ret = find_devices(&f);
 
 	(void)opts;
 	if (!ret)
-		ret = selector_begin(&s, "gles", text, n);
+		ret = selector_begin(&s, "gles", text, f.n);
 	if (ret)
 		return ret;
 	while (selector_next(&s)) {
-		describe_device(&egl, devices[s.at], s.at, &info, &place);
-		if (!selector_takes(&s, 0, &info, &place))
+		describe_device(&f, s.at);
+		if (!selector_takes(&s, 0, &f.info, &f.place))
 			continue;
-		ret = open_device(&egl, devices[s.at], info.name, out);
+		ret = open_device(&f, s.at, out);
 		if (!ret)
 			return 0;
-		selector_takes(&s, ret, &info, &place);
+		selector_takes(&s, ret, &f.info, &f.place);
 	}
 	return selector_none(&s);
 }
@@ -356,8 +387,10 @@ static void gles_describe(struct dlbuf_device *base, struct dlbuf_device_info *i
 
 	snprintf(info->description, sizeof(info->description), "%s", dev->renderer);
 	snprintf(info->driver, sizeof(info->driver), "%s", dev->driver);
-	if (!dev->fences)
-		snprintf(info->reason, sizeof(info->reason), "the driver has no "
+	if (__atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE))
+		snprintf(info->reason, sizeof(info->reason), "%s", lost);
+	else if (!dev->fences)
+		snprintf(info->reason, sizeof(info->reason), "no "
 			 "EGL_ANDROID_native_fence_sync: dlbuf_prepare_frame() waits for the GPU");
 }
 

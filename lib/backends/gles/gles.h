@@ -19,24 +19,36 @@
 /* Pixels of an image: a word each, with its first byte in the red channel. */
 #define GLES_PIXELS DLBUF_FOURCC('A', 'B', '2', '4')
 
+/*
+ * Held while a context is current, and in calls of EGL with contexts and images. All devices have
+ * one lock: llvmpipe (Mesa 25.0.7) crashes if contexts of two threads draw at the same time.
+ */
+extern pthread_mutex_t gles_lock;
+
 struct gles_device {
 	struct dlbuf_device base;
 	struct gles_egl egl;
 	struct gles_gl gl;
 	egl_display display;
 	egl_context context;
-	/* Held while the context is current, and in calls of EGL with images. */
-	pthread_mutex_t lock;
 	int most;		/* GL_MAX_TEXTURE_SIZE */
 	bool modifiers;		/* images have one */
 	bool fences;		/* EGL_ANDROID_native_fence_sync */
 	bool software;		/* llvmpipe on no DRM node */
+	bool robust;		/* EGL_EXT_create_context_robustness */
+	bool lost;		/* atomic; the context is lost, for ever */
+	gl_enum (*reset)(void);	/* glGetGraphicsResetStatusEXT(), or NULL */
 	char renderer[128], driver[128];
-	/* prepare.c, under the lock */
-	gl_uint shader, framebuffer, tables;
-	int header, run;	/* locations */
+	/* prepare.c, under gles_lock */
+	struct gles_shader {
+		gl_uint program;
+		int run;	/* the location of its r[] */
+	} pixels, words;
+	gl_uint textures[2];	/* tables, pixels */
+	gl_uint framebuffers[2];	/* of pixels, of words */
+	uint32_t pixels_of[3];	/* format, width and height of the texture of pixels */
 	uint64_t programs;	/* number of programs loaded so far */
-	uint64_t loaded;	/* the number of the program whose tables are in `tables` */
+	uint64_t loaded;	/* the number of the program whose tables are loaded */
 	struct failure trial;
 };
 
@@ -68,13 +80,16 @@ static inline struct gles_import *gles_import_of(struct import *imp)
 BACKEND_DECLARE(gles);
 
 /*
- * Locks the device and makes its context current. gles_leave() makes the caller's context current
- * again, and unlocks. After a failure the device is not locked.
+ * Takes gles_lock and makes the device's context current. gles_leave() makes the caller's context
+ * current again, and unlocks. After a failure it is not locked. -EIO: also if the context is lost.
  */
 int gles_enter(struct gles_device *dev, struct gles_scope *scope);
 void gles_leave(struct gles_device *dev, const struct gles_scope *scope);
 
-/* Returns 0, or -EIO or -ENOMEM with the first error of GLES since the last call. */
+/*
+ * Returns 0, or -EIO or -ENOMEM with the first error of GLES since the last call, or -EIO if the
+ * context is lost.
+ */
 int gles_check(struct gles_device *dev, const char *function);
 
 /*
@@ -87,8 +102,11 @@ int gles_device_new(const struct gles_egl *egl, egl_display display, egl_device 
 int gles_devices(const struct gles_egl *egl, egl_device devices[], egl_int room, egl_int *n);
 #define GLES_MAX_DEVICES 32
 
-/* import.c: images without the mapping. gles_image_free() locks the device. */
-int gles_image_make(struct gles_import *gi);
+/*
+ * import.c: images without the mapping, of gi->base.bytes from byte `at` of the dma-buf, which is
+ * a multiple of 256. Both take gles_lock.
+ */
+int gles_image_make(struct gles_import *gi, uint32_t at);
 void gles_image_free(struct gles_import *gi);
 int gles_import(struct import *imp);
 bool gles_unimport(struct import *imp, bool wait);

@@ -18,10 +18,11 @@
  */
 static int find_rows(const struct gles_device *dev, struct gles_import *gi)
 {
-	static const uint8_t shifts[] = { 8, 10, 12 };
+	/* The first is for parts of a page. */
+	static const uint8_t shifts[] = { 6, 8, 10, 12 };
 	uint64_t rows = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(shifts); i++) {
+	for (size_t i = gi->base.bytes >= TRIAL_PAGE; i < ARRAY_SIZE(shifts); i++) {
 		gi->shift = shifts[i];
 		rows = gi->base.bytes / WORD >> gi->shift;
 		if (dev->software)
@@ -37,7 +38,7 @@ static int find_rows(const struct gles_device *dev, struct gles_import *gi)
 		    dev->most < 4096 ? dev->most : 4096);
 }
 
-int gles_image_make(struct gles_import *gi)
+int gles_image_make(struct gles_import *gi, uint32_t at)
 {
 	struct gles_device *dev = gles_device_of(gi->base.dev);
 	int ret = find_rows(dev, gi);
@@ -46,7 +47,7 @@ int gles_image_make(struct gles_import *gi)
 		EGLABI_HEIGHT, (egl_int)gi->rows,
 		EGLABI_LINUX_DRM_FOURCC, GLES_PIXELS,
 		EGLABI_DMA_BUF_PLANE0_FD, gi->base.fd,
-		EGLABI_DMA_BUF_PLANE0_OFFSET, 0,
+		EGLABI_DMA_BUF_PLANE0_OFFSET, (egl_int)at,
 		EGLABI_DMA_BUF_PLANE0_PITCH, WORD << gi->shift,
 		dev->modifiers ? EGLABI_DMA_BUF_PLANE0_MODIFIER_LO : EGLABI_NONE, 0,
 		EGLABI_DMA_BUF_PLANE0_MODIFIER_HI, 0,
@@ -56,12 +57,12 @@ int gles_image_make(struct gles_import *gi)
 	if (ret)
 		return ret;
 	/* EGL does not take the fd. */
-	pthread_mutex_lock(&dev->lock);
+	pthread_mutex_lock(&gles_lock);
 	gi->image = fault_hit() ? NULL :
 		dev->egl.CreateImageKHR(dev->display, NULL, EGLABI_LINUX_DMA_BUF, NULL, attribs);
 	if (!gi->image)
-		ret = gles_failed(&dev->egl, dev->base.name, "eglCreateImageKHR", -EOPNOTSUPP);
-	pthread_mutex_unlock(&dev->lock);
+		ret = gles_failed(dev->egl.GetError(), dev->base.name, "eglCreateImageKHR", -EOPNOTSUPP);
+	pthread_mutex_unlock(&gles_lock);
 	return ret;
 }
 
@@ -70,9 +71,9 @@ void gles_image_free(struct gles_import *gi)
 {
 	struct gles_device *dev = gles_device_of(gi->base.dev);
 
-	pthread_mutex_lock(&dev->lock);
+	pthread_mutex_lock(&gles_lock);
 	dev->egl.DestroyImageKHR(dev->display, gi->image);
-	pthread_mutex_unlock(&dev->lock);
+	pthread_mutex_unlock(&gles_lock);
 }
 
 int gles_import(struct import *imp)
@@ -81,7 +82,7 @@ int gles_import(struct import *imp)
 
 	if (ret)
 		return ret;
-	ret = gles_image_make(gles_import_of(imp));
+	ret = gles_image_make(gles_import_of(imp), 0);
 	if (ret)
 		host_unimport(imp, true);
 	return ret;

@@ -28,7 +28,7 @@ int dlbuf_device_wrap_gles(void *display, const struct dlbuf_device_opts *opts,
 	if (ret)
 		return ret;
 	if (!egl.QueryString(display, EGLABI_VENDOR))
-		return gles_failed(&egl, "gles", "eglQueryString", -EINVAL);
+		return gles_failed(egl.GetError(), "gles", "eglQueryString", -EINVAL);
 	/* EGL_EXT_device_query says which device the display has. */
 	if (devices[0] && egl.QueryDisplayAttribEXT)
 		egl.QueryDisplayAttribEXT(display, EGLABI_DEVICE, &device);
