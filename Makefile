@@ -636,7 +636,7 @@ run:
 	$(Q)tools/deps build lab
 	$(Q)tests/run/space $(O) run
 	$(Q)$(MAKE) --no-print-directory O=$(O) all
-	$(Q)tests/guest/lab -- tools/run $(O)
+	$(Q)tests/guest/lab --with gles -- tools/run $(O)
 
 check:
 	$(Q)tools/deps build python lab check

@@ -53,7 +53,7 @@ struct options {
 	struct dlbuf_prepare_opts opts;
 	gint rule, fit, cut, filter, channels, layout, type;
 	guint64 timeout;
-	gchar *tensor_id;
+	gchar *tensor_id, *device;
 };
 
 struct prepare {
@@ -62,7 +62,12 @@ struct prepare {
 	gboolean is_started;		/* likewise: set does not change */
 	/* Used by the streaming thread, from start() to stop(). */
 	struct options used;
+	struct dlbuf_device *cpu;
+	/* Prepares: the CPU, or another device, which reads and writes dma-bufs only. */
 	struct dlbuf_device *dev;
+	/* device=auto has chosen, for pictures of these caps. */
+	gboolean is_chosen;
+	GstBufferPool *pool;		/* of the other device; NULL until a picture needs it */
 	/*
 	 * From the tags of the file (0) and of the stream (1). The stream's counts if it has_one.
 	 */
@@ -71,6 +76,7 @@ struct prepare {
 	struct dlbuf_gstreamer_format format;
 	struct dlbuf_format_info layout;
 	struct dlbuf_frame kind;	/* frame of the plan: only its description is used */
+	struct dlbuf_device *plan_dev;	/* peeked */
 	struct dlbuf_prepare *plan;
 	struct dlbuf_prepare_info info;
 	int64_t shape[4], strides[4];
@@ -148,7 +154,7 @@ static const struct property {
 	enum kind kind;
 	size_t at;
 	guint n;
-	const char *enum_name;
+	const char *word;		/* an ENUM's name, a STRING's default */
 	const GEnumValue *values;
 } properties[] = {
 	{ "width", "Width of the tensor, in pixels", UINT, AT(opts.width) },
@@ -205,7 +211,9 @@ static const struct property {
 	{ "timeout", "Longest wait for a picture in a dma-buf to be complete, in nanoseconds "
 	  "(0: no limit)", UINT64, AT(timeout) },
 	{ "tensor-id", "id of the tensor in GstTensorMeta (GStreamer 1.26): the model's name of "
-	  "its input", STRING, AT(tensor_id) },
+	  "its input", STRING, AT(tensor_id), 0, "input" },
+	{ "device", "Device that prepares pictures in dma-bufs: \"cpu\", \"gles:0\"; \"auto\" is "
+	  "the fastest. The output is memory of the CPU", STRING, AT(device), 0, "cpu" },
 };
 
 /* The library's error text: its options have '_' where the properties have '-'. */
@@ -334,10 +342,10 @@ static GParamSpec *spec_of(const struct property *p)
 	case DOUBLE: return g_param_spec_double(n, n, b, -G_MAXDOUBLE, G_MAXDOUBLE, 0, flags);
 	case FLAG: return g_param_spec_boolean(n, n, b, FALSE, flags);
 	case LIST: return g_param_spec_string(n, n, b, p->n == 4 ? "0,0,0,0" : "0,0,0", flags);
-	case STRING: return g_param_spec_string(n, n, b, "input", flags);
+	case STRING: return g_param_spec_string(n, n, b, p->word, flags);
 	case ENUM: break;
 	}
-	type = g_enum_register_static(p->enum_name, p->values);
+	type = g_enum_register_static(p->word, p->values);
 	gst_type_mark_as_plugin_api(type, 0);
 	return g_param_spec_enum(n, n, b, type, 0, flags);
 }
@@ -491,6 +499,41 @@ static GstCaps *transform_caps(GstBaseTransform *trans, GstPadDirection directio
 	return both;
 }
 
+static gboolean is_auto(const DlbufPrepare *self)
+{
+	return !g_strcmp0(self->used.device, "auto");
+}
+
+static void drop_pool(DlbufPrepare *self)
+{
+	if (!self->pool)
+		return;
+	gst_buffer_pool_set_active(self->pool, FALSE);
+	gst_clear_object(&self->pool);
+}
+
+/* Takes dev, and drops the plan of the device before. A second device of the CPU is closed. */
+static void use_device(DlbufPrepare *self, struct dlbuf_device *dev)
+{
+	DLBUF_INFO(dlbuf_device_info, info);
+
+	drop_pool(self);
+	self->is_chosen = FALSE;
+	if (self->dev != self->cpu) {
+		dlbuf_prepare_destroy(self->plan);
+		self->plan = NULL;
+		dlbuf_device_close(self->dev);
+		self->dev = self->cpu;
+	}
+	if (dev == self->cpu || dlbuf_device_get_info(dev, &info))
+		return;
+	GST_INFO_OBJECT(self, "%s prepares pictures in dma-bufs", info.name);
+	if (!strcmp(info.backend, "cpu"))
+		dlbuf_device_close(dev);
+	else
+		self->dev = dev;
+}
+
 static gboolean is_same_kind(const struct dlbuf_frame *a, const struct dlbuf_frame *b)
 {
 	return a->width == b->width && a->height == b->height && a->code == b->code &&
@@ -501,20 +544,21 @@ static gboolean is_same_kind(const struct dlbuf_frame *a, const struct dlbuf_fra
 }
 
 /* Makes a plan for such frames, unless it exists, and the shape and size of its tensor. */
-static int make_plan(DlbufPrepare *self, const struct dlbuf_frame *frame)
+static int make_plan(DlbufPrepare *self, struct dlbuf_device *dev, const struct dlbuf_frame *frame)
 {
 	const struct options *o = &self->used;
 	struct dlbuf_prepare *plan;
 	uint32_t c, h, w;
 	int ret;
 
-	if (self->plan && is_same_kind(frame, &self->kind))
+	if (self->plan && self->plan_dev == dev && is_same_kind(frame, &self->kind))
 		return 0;
-	ret = dlbuf_prepare_create(self->dev, frame, &o->opts, &plan);
+	ret = dlbuf_prepare_create(dev, frame, &o->opts, &plan);
 	if (ret)
 		return ret;
 	dlbuf_prepare_destroy(self->plan);
 	self->plan = plan;
+	self->plan_dev = dev;
 	self->kind = *frame;
 	self->info = (struct dlbuf_prepare_info){ .size = sizeof(self->info) };
 	dlbuf_prepare_get_info(plan, &self->info);
@@ -533,10 +577,10 @@ static int make_plan(DlbufPrepare *self, const struct dlbuf_frame *frame)
 }
 
 /* The same for a picture, whose size and crop can differ from the caps. */
-static int keep_plan(DlbufPrepare *self, const struct dlbuf_frame *frame)
+static int keep_plan(DlbufPrepare *self, struct dlbuf_device *dev, const struct dlbuf_frame *frame)
 {
 	int64_t h = self->shape[2], w = self->shape[3], first = self->shape[1];
-	int ret = make_plan(self, frame);
+	int ret = make_plan(self, dev, frame);
 
 	if (!ret && (first != self->shape[1] || h != self->shape[2] || w != self->shape[3]))
 		return dlbuf_fail(-EINVAL, "a %s of %ux%u pixels needs a tensor of another size "
@@ -567,7 +611,8 @@ static int plan_of_caps(DlbufPrepare *self, const GstCaps *caps)
 		return ret;
 	format.orientation = self->orientations[self->has_one];
 	frame = frame_of(&format);
-	ret = make_plan(self, &frame);
+	/* device=auto chooses when the first picture in a dma-buf is there. */
+	ret = make_plan(self, is_auto(self) ? self->cpu : self->dev, &frame);
 	if (ret)
 		return ret;
 	self->format = format;
@@ -612,7 +657,7 @@ static GstCaps *fixate_caps(GstBaseTransform *trans, GstPadDirection direction, 
 	GstCaps *all, *peer, *result = NULL;
 	gchar *dimensions, *peer_text, *text;
 
-	if (direction != GST_PAD_SINK || !self->dev || !gst_caps_is_fixed(caps))
+	if (direction != GST_PAD_SINK || !self->cpu || !gst_caps_is_fixed(caps))
 		return gst_caps_fixate(other);
 	gst_caps_unref(other);
 	if (plan_of_caps(self, caps)) {
@@ -671,7 +716,12 @@ static gboolean set_caps(GstBaseTransform *trans, GstCaps *in, GstCaps *out)
 	int i;
 
 	/* Drops imports of the old buffers, which keep their memory. */
+	dlbuf_device_trim(self->cpu, 0);
 	dlbuf_device_trim(self->dev, 0);
+	if (is_auto(self))
+		use_device(self, self->cpu);
+	else
+		drop_pool(self);
 	if (plan_of_caps(self, in)) {
 		FAIL(self, STREAM, FORMAT);
 		return FALSE;
@@ -777,28 +827,206 @@ static DLManagedTensorVersioned wrap(void *data, DLDataType dtype, int ndim, int
 			.dtype = dtype, .shape = shape, .strides = strides } };
 }
 
-static int prepare_frame(DlbufPrepare *self, GstBuffer *in, DLManagedTensorVersioned *out)
+/* CLOCK_MONOTONIC nanoseconds; 0: none. */
+static uint64_t deadline_of(const DlbufPrepare *self)
+{
+	struct timespec now;
+	uint64_t ns;
+
+	if (!self->used.timeout)
+		return 0;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	ns = (uint64_t)now.tv_sec * GST_SECOND + (uint64_t)now.tv_nsec;
+	return self->used.timeout > UINT64_MAX - ns ? 0 : ns + self->used.timeout;
+}
+
+static int prepare_frame(DlbufPrepare *self, struct dlbuf_device *dev, GstBuffer *in,
+			 uint64_t deadline, DLManagedTensorVersioned *out)
 {
 	DLBUF_OPTS(dlbuf_prepare_run_opts, opts);
 	struct dlbuf_frame frame;
-	struct timespec now;
-	uint64_t deadline;
 	int ret = dlbuf_gstreamer_frame(in, &self->format, &frame);
 
 	if (ret)
 		return ret;
-	if (self->used.timeout) {
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		deadline = (uint64_t)now.tv_sec * GST_SECOND + (uint64_t)now.tv_nsec;
-		opts.deadline_ns = self->used.timeout > UINT64_MAX - deadline ? 0 :
-			deadline + self->used.timeout;
-	}
-	ret = keep_plan(self, &frame);
+	opts.deadline_ns = deadline;
+	ret = keep_plan(self, dev, &frame);
 	if (!ret)
 		ret = dlbuf_prepare_frame(self->plan, &frame, &opts, out);
 	if (ret)
 		dlbuf_frame_drop(&frame);
 	return ret;
+}
+
+/*
+ * A tensor of another device than the CPU, in an output buffer's memory, which the CPU maps. The
+ * CPU's access lasts from the end of the work until the buffer is used again, because elements
+ * after this one map plain memory and begin none.
+ */
+struct shared_tensor {
+	DLManagedTensorVersioned *on_device, *on_cpu;
+	gboolean is_acquired;
+};
+
+static GQuark shared_quark(void)
+{
+	return g_quark_from_static_string("dlbuf-tensor");
+}
+
+static void free_shared(gpointer data)
+{
+	struct shared_tensor *t = data;
+
+	if (t->on_device)
+		t->on_device->deleter(t->on_device);
+	if (t->on_cpu)
+		t->on_cpu->deleter(t->on_cpu);
+	g_free(t);
+}
+
+static struct shared_tensor *shared_of(GstBuffer *buffer)
+{
+	GstMemory *memory = gst_buffer_n_memory(buffer) ? gst_buffer_peek_memory(buffer, 0) : NULL;
+
+	return memory ? gst_mini_object_get_qdata(GST_MINI_OBJECT(memory), shared_quark()) : NULL;
+}
+
+/* A dma-buf that the device and the CPU import, and the tensor of the device. */
+static int alloc_shared(DlbufPrepare *self, struct shared_tensor *t)
+{
+	struct dlbuf_device *devs[] = { self->dev, self->cpu };
+	DLManagedTensorVersioned *bytes[2];
+	DLBUF_INFO(dlbuf_tensor_info, info);
+	int64_t n = (int64_t)self->bytes;
+	DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 }, .shape = &n };
+	int ret = dlbuf_alloc(devs, 2, &layout, NULL, bytes);
+
+	if (ret)
+		return ret;
+	t->on_cpu = bytes[1];
+	layout = (DLTensor){ .ndim = 4, .dtype = types[self->used.type].dtype,
+		.shape = self->shape, .strides = self->strides };
+	ret = dlbuf_tensor_get_info(bytes[0], &info);
+	if (!ret)
+		ret = dlbuf_import(self->dev, info.fd, &layout, NULL, &t->on_device);
+	bytes[0]->deleter(bytes[0]);
+	return ret;
+}
+
+struct shared_pool {
+	GstBufferPool parent;
+	DlbufPrepare *self;		/* peeked: only the element takes buffers */
+};
+
+typedef struct {
+	GstBufferPoolClass parent;
+} DlbufPreparePoolClass;
+typedef struct shared_pool DlbufPreparePool;
+
+static GType shared_pool_get_type(void);
+G_DEFINE_TYPE(DlbufPreparePool, shared_pool, GST_TYPE_BUFFER_POOL)
+
+static GstFlowReturn shared_pool_alloc(GstBufferPool *pool, GstBuffer **buffer,
+				       GstBufferPoolAcquireParams *params)
+{
+	DlbufPrepare *self = ((DlbufPreparePool *)pool)->self;
+	struct shared_tensor *t = g_new0(struct shared_tensor, 1);
+	GstMemory *memory;
+
+	if (alloc_shared(self, t)) {
+		free_shared(t);
+		return GST_FLOW_ERROR;
+	}
+	memory = gst_memory_new_wrapped(0, t->on_cpu->dl_tensor.data, self->bytes, 0, self->bytes,
+					t, free_shared);
+	gst_mini_object_set_qdata(GST_MINI_OBJECT(memory), shared_quark(), t, NULL);
+	*buffer = gst_buffer_new();
+	gst_buffer_append_memory(*buffer, memory);
+	return GST_FLOW_OK;
+}
+
+static void shared_pool_init(DlbufPreparePool *pool)
+{
+}
+
+static void shared_pool_class_init(DlbufPreparePoolClass *class)
+{
+	GST_BUFFER_POOL_CLASS(class)->alloc_buffer = shared_pool_alloc;
+}
+
+static gboolean make_pool(DlbufPrepare *self)
+{
+	GstStructure *config;
+
+	if (self->pool)
+		return TRUE;
+	self->pool = g_object_new(shared_pool_get_type(), NULL);
+	((DlbufPreparePool *)self->pool)->self = self;
+	config = gst_buffer_pool_get_config(self->pool);
+	gst_buffer_pool_config_set_params(config, NULL, (guint)self->bytes, 0, 0);
+	return self->bytes <= G_MAXUINT && gst_buffer_pool_set_config(self->pool, config) &&
+		gst_buffer_pool_set_active(self->pool, TRUE);
+}
+
+static void log_trial(const struct dlbuf_prepare_trial *trial, void *self)
+{
+	if (trial->status)
+		GST_INFO_OBJECT(self, "%s is excluded: %s", trial->name, trial->reason);
+	else
+		GST_INFO_OBJECT(self, "%s takes %.3f ms", trial->name, (double)trial->ns / 1e6);
+}
+
+static int choose_device(DlbufPrepare *self, GstBuffer *in)
+{
+	struct dlbuf_device *dev;
+	struct dlbuf_frame frame;
+	int ret = dlbuf_gstreamer_frame(in, &self->format, &frame);
+
+	if (ret)
+		return ret;
+	ret = dlbuf_prepare_fastest(&frame, &self->used.opts, deadline_of(self), log_trial, self,
+				    &dev);
+	dlbuf_frame_drop(&frame);
+	if (ret)
+		return ret;
+	use_device(self, dev);
+	self->is_chosen = TRUE;
+	return 0;
+}
+
+static gboolean is_dmabuf(GstBuffer *buffer)
+{
+	return gst_buffer_n_memory(buffer) &&
+		gst_is_dmabuf_memory(gst_buffer_peek_memory(buffer, 0));
+}
+
+/* The CPU writes to buffers of the usual pool, another device to dma-bufs. */
+static GstFlowReturn prepare_output_buffer(GstBaseTransform *trans, GstBuffer *in, GstBuffer **out)
+{
+	DlbufPrepare *self = (DlbufPrepare *)trans;
+	gboolean is_empty = !gst_buffer_get_size(in);
+
+	if (!is_empty && is_auto(self) && !self->is_chosen && is_dmabuf(in) &&
+	    choose_device(self, in)) {
+		FAIL(self, STREAM, FAILED);
+		return GST_FLOW_ERROR;
+	}
+	if (is_empty || self->dev == self->cpu || (is_auto(self) && !is_dmabuf(in)))
+		return GST_BASE_TRANSFORM_CLASS(element_parent_class)->prepare_output_buffer(
+			trans, in, out);
+	if (!is_dmabuf(in)) {
+		GST_ELEMENT_ERROR(self, STREAM, FAILED, ("device=%s reads dma-bufs, and the picture is "
+				  "in other memory: v4l2src io-mode=dmabuf makes dma-bufs, device=cpu and "
+				  "device=auto read both", self->used.device), (NULL));
+		return GST_FLOW_ERROR;
+	}
+	if (!make_pool(self) ||
+	    gst_buffer_pool_acquire_buffer(self->pool, out, NULL) != GST_FLOW_OK) {
+		FAIL(self, RESOURCE, NO_SPACE_LEFT);
+		return GST_FLOW_ERROR;
+	}
+	GST_BASE_TRANSFORM_GET_CLASS(trans)->copy_metadata(trans, in, *out);
+	return GST_FLOW_OK;
 }
 
 /* GStreamer's own mapping would only log a warning about such a buffer. */
@@ -878,7 +1106,7 @@ static int prepare_planes(DlbufPrepare *self, GstBuffer *in, DLManagedTensorVers
 	if (!ret)
 		ret = dlbuf_gstreamer_places_(in, &self->format, &frame);
 	if (!ret)
-		ret = keep_plan(self, &frame);
+		ret = keep_plan(self, self->cpu, &frame);
 	while (!ret && n < self->layout.nplanes) {
 		list[n] = &planes[n];
 		ret = map_plane(self, in, &frame, n, &maps[n], shape[n], strides[n], &planes[n]);
@@ -929,30 +1157,54 @@ static void add_tensor(const DlbufPrepare *self, GstBuffer *out)
 	analytics.set(analytics.add(out), 1, tensors);
 }
 
-static GstFlowReturn transform(GstBaseTransform *trans, GstBuffer *in, GstBuffer *out)
+/* Prepares on the other device, and waits for it: elements after this one wait for no fence. */
+static int transform_shared(DlbufPrepare *self, GstBuffer *in, struct shared_tensor *t)
 {
-	DlbufPrepare *self = (DlbufPrepare *)trans;
+	DLBUF_OPTS(dlbuf_acquire_opts, opts, .fence = -1, .deadline_ns = deadline_of(self));
+	int ret;
+
+	if (t->is_acquired) {
+		ret = dlbuf_release(t->on_cpu, NULL, NULL);
+		if (ret)
+			return ret;
+		t->is_acquired = FALSE;
+	}
+	ret = prepare_frame(self, self->dev, in, opts.deadline_ns, t->on_device);
+	if (!ret)
+		ret = dlbuf_acquire(t->on_cpu, DLBUF_READ | DLBUF_WRITE, NULL, &opts);
+	t->is_acquired = !ret;
+	return ret;
+}
+
+static int transform_mapped(DlbufPrepare *self, GstBuffer *in, GstBuffer *out)
+{
 	DLManagedTensorVersioned tensor;
 	GstMapInfo map;
 	int ret;
 
-	/* An empty buffer: the camera has lost a frame. */
-	if (!gst_buffer_get_size(in))
-		return GST_BASE_TRANSFORM_FLOW_DROPPED;
-	if (!gst_buffer_map(out, &map, GST_MAP_WRITE)) {
-		GST_ELEMENT_ERROR(self, RESOURCE, WRITE, ("cannot map the tensor"), (NULL));
-		return GST_FLOW_ERROR;
-	}
+	if (!gst_buffer_map(out, &map, GST_MAP_WRITE))
+		return dlbuf_fail(-EIO, "cannot map the tensor");
 	tensor = wrap(map.data, types[self->used.type].dtype, 4, self->shape,
 		      self->strides);
 	/* A picture's rows end with bytes that are no values. */
 	for (gssize y = 0, row = self->shape[2] * self->shape[3]; self->is_picture &&
 	     y < self->shape[1]; y++)
 		memset(map.data + y * self->strides[1] + row, 0, self->strides[1] - row);
-	ret = gst_is_dmabuf_memory(gst_buffer_peek_memory(in, 0)) ?
-		prepare_frame(self, in, &tensor) : prepare_planes(self, in, &tensor);
+	ret = is_dmabuf(in) ? prepare_frame(self, self->cpu, in, deadline_of(self), &tensor) :
+			      prepare_planes(self, in, &tensor);
 	gst_buffer_unmap(out, &map);
-	if (ret) {
+	return ret;
+}
+
+static GstFlowReturn transform(GstBaseTransform *trans, GstBuffer *in, GstBuffer *out)
+{
+	DlbufPrepare *self = (DlbufPrepare *)trans;
+	struct shared_tensor *shared = shared_of(out);
+
+	/* An empty buffer: the camera has lost a frame. */
+	if (!gst_buffer_get_size(in))
+		return GST_BASE_TRANSFORM_FLOW_DROPPED;
+	if (shared ? transform_shared(self, in, shared) : transform_mapped(self, in, out)) {
 		FAIL(self, STREAM, FAILED);
 		return GST_FLOW_ERROR;
 	}
@@ -997,11 +1249,13 @@ static gboolean stop(GstBaseTransform *trans)
 {
 	DlbufPrepare *self = (DlbufPrepare *)trans;
 
+	use_device(self, self->cpu);
 	dlbuf_prepare_destroy(self->plan);
 	self->plan = NULL;
-	dlbuf_device_close(self->dev);
-	self->dev = NULL;
+	dlbuf_device_close(self->cpu);
+	self->cpu = self->dev = NULL;
 	g_clear_pointer(&self->used.tensor_id, g_free);
+	g_clear_pointer(&self->used.device, g_free);
 	GST_OBJECT_LOCK(self);
 	self->is_started = FALSE;
 	GST_OBJECT_UNLOCK(self);
@@ -1012,10 +1266,12 @@ static gboolean start(GstBaseTransform *trans)
 {
 	DlbufPrepare *self = (DlbufPrepare *)trans;
 	struct options *o = &self->used;
+	struct dlbuf_device *dev;
 
 	GST_OBJECT_LOCK(self);
 	*o = self->set;
 	o->tensor_id = g_strdup(self->set.tensor_id);
+	o->device = g_strdup(self->set.device ? self->set.device : "cpu");
 	self->is_started = TRUE;
 	GST_OBJECT_UNLOCK(self);
 	o->opts.rule = o->rule;
@@ -1029,17 +1285,27 @@ static gboolean start(GstBaseTransform *trans)
 		stop(trans);
 		return FALSE;
 	}
-	if (dlbuf_device_open("cpu", NULL, &self->dev)) {
+	if (dlbuf_device_open("cpu", NULL, &self->cpu)) {
 		FAIL(self, RESOURCE, OPEN_READ);
 		stop(trans);
 		return FALSE;
 	}
+	self->dev = self->cpu;
+	if (is_auto(self) || !strcmp(o->device, "cpu"))
+		return TRUE;
+	if (dlbuf_device_open(o->device, NULL, &dev)) {
+		FAIL(self, LIBRARY, SETTINGS);
+		stop(trans);
+		return FALSE;
+	}
+	use_device(self, dev);
 	return TRUE;
 }
 
 static void finalize(GObject *object)
 {
 	g_free(((DlbufPrepare *)object)->set.tensor_id);
+	g_free(((DlbufPrepare *)object)->set.device);
 	G_OBJECT_CLASS(element_parent_class)->finalize(object);
 }
 
@@ -1047,6 +1313,7 @@ static void element_init(DlbufPrepare *self)
 {
 	self->set.opts.size = sizeof(self->set.opts);
 	self->set.tensor_id = g_strdup("input");
+	self->set.device = g_strdup("cpu");
 	gst_base_transform_set_qos_enabled(&self->parent, TRUE);
 }
 
@@ -1083,6 +1350,7 @@ static void element_class_init(DlbufPrepareClass *class)
 	trans->propose_allocation = propose_allocation;
 	trans->decide_allocation = decide_allocation;
 	trans->transform_size = transform_size;
+	trans->prepare_output_buffer = prepare_output_buffer;
 	trans->transform = transform;
 	trans->start = start;
 	trans->stop = stop;

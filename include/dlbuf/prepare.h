@@ -378,6 +378,56 @@ DLBUF_API int dlbuf_prepare_tiles(const struct dlbuf_prepare *plan, uint32_t wid
 				  uint32_t height, uint32_t overlap_x, uint32_t overlap_y,
 				  struct dlbuf_crop crops[], uint32_t room, uint32_t *n);
 
+/* The result of one device, for dlbuf_prepare_fastest(). */
+struct dlbuf_prepare_trial {
+	size_t size;			/* of this struct */
+	uint64_t ns;			/* median time of a frame; 0 if status is not 0 */
+	char name[32];			/* for dlbuf_device_open() */
+	int status;			/* 0, or the error that excludes the device */
+	char reason[256];		/* error text of status, or "" */
+	uint32_t reserved;		/* 0 */
+};
+typedef void (*dlbuf_prepare_trial_fn)(const struct dlbuf_prepare_trial *trial, void *data);
+
+/*
+ * Finds the device of this machine that prepares frames like this one fastest, if the CPU reads
+ * the result. Tries the CPU and each device that can prepare, by doing it: prepares the frame with
+ * these options once without counting and then five times, each time until the CPU can read the
+ * tensor, and takes the median. The tensor is in plain memory for the CPU, and for other devices
+ * in a dma-buf that the device and the CPU import without a copy. A device that takes eight times
+ * as long as the fastest before it is timed once only. A device that fails is excluded.
+ *
+ *	static void show(const struct dlbuf_prepare_trial *trial, void *data)
+ *	{
+ *		if (trial->status)
+ *			printf("%s: %s\n", trial->name, trial->reason);
+ *		else
+ *			printf("%s: %.1f ms\n", trial->name, (double)trial->ns / 1e6);
+ *	}
+ *
+ * Call it once for a stream, and keep the result: other programs can delay a single trial, so two
+ * calls may choose differently.
+ *
+ * frame and opts are borrowed. Only the pixels of frame are read: its lease is not used and does
+ * not fire, so the frame is still to be prepared. fn may be NULL; it is called on this thread
+ * for each device, the CPU first. The trial is peeked and valid during the callback. *dev is new,
+ * an open device; the others are closed. deadline_ns (CLOCK_MONOTONIC, 0: none) limits the wait
+ * for the frame's producers only.
+ *
+ * Blocks while drivers load, compile and prepare, which can take seconds. Threads may call it at
+ * the same time, but then their trials delay each other. In a child of fork(), drivers that
+ * work in no child are excluded (-ESTALE).
+ * -EINVAL      frame or dev is NULL, or what dlbuf_prepare_create() and dlbuf_prepare_frame()
+ *              refuse so on the CPU
+ * -ETIME       the deadline passed, and the frame was not complete
+ * and, if every device is excluded, on the CPU the errors of dlbuf_prepare_create() and
+ * dlbuf_prepare_frame().
+ */
+DLBUF_API int dlbuf_prepare_fastest(const struct dlbuf_frame *frame,
+				    const struct dlbuf_prepare_opts *opts, uint64_t deadline_ns,
+				    dlbuf_prepare_trial_fn fn, void *data,
+				    struct dlbuf_device **dev);
+
 /* Maps a position in the tensor to the visible picture of the frame as stored, both in pixels. */
 static inline void dlbuf_prepare_map(const struct dlbuf_prepare_info *info, double x, double y,
 				     double *frame_x, double *frame_y)

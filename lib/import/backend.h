@@ -329,6 +329,9 @@ extern unsigned int devices_nunfenced;	/* atomic */
  */
 bool device_relieve(int ret, bool *tried);
 
+/* dlbuf_device_each(), with `programs` only of backends that have program_load(). */
+int device_each(bool programs, dlbuf_device_fn fn, void *data);
+
 /* Checks and copies a caller's options. The wrap functions use it too. */
 int device_opts_get(struct dlbuf_device_opts *ours, const struct dlbuf_device_opts *src);
 

@@ -303,13 +303,10 @@ static int walk_one(const struct dlbuf_device_info *info, void *data)
 	return walk->stopped ? 1 : 0;
 }
 
-int dlbuf_device_each(dlbuf_device_fn fn, void *data)
+int device_each(bool programs, dlbuf_device_fn fn, void *data)
 {
-	NOT_CANCELLED;
 	struct walk walk = { .fn = fn, .data = data };
 
-	if (!fn)
-		return fail(-EINVAL, "fn is NULL");
 	for (const struct backend *const *b = backends; *b; b++) {
 		struct dlbuf_device_info absent = {
 			.size = sizeof(absent),
@@ -318,6 +315,8 @@ int dlbuf_device_each(dlbuf_device_fn fn, void *data)
 		int ret;
 
 		check_backend(*b);
+		if (programs && !(*b)->program_load)
+			continue;
 		ret = (*b)->each(*b, walk_one, &walk);
 		if (!ret)
 			continue;
@@ -335,6 +334,15 @@ int dlbuf_device_each(dlbuf_device_fn fn, void *data)
 			return walk.stopped;
 	}
 	return 0;
+}
+
+int dlbuf_device_each(dlbuf_device_fn fn, void *data)
+{
+	NOT_CANCELLED;
+
+	if (!fn)
+		return fail(-EINVAL, "fn is NULL");
+	return device_each(false, fn, data);
 }
 
 /* Waits for leases and frees; each may add to the other. */

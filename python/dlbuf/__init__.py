@@ -16,7 +16,7 @@ Cameras
     Camera, TensorFrame, cameras, CameraInfo, CameraFormat, FrameSize, Controls,
     ControlInfo, ControlFlag
 A model's input
-    prepare, Preparer, PrepareInfo, PrepareOptions
+    prepare, Preparer, PrepareInfo, PrepareOptions, Trial
 Other processes
     send, recv, recv_tensor, recv_frame; the module dlbuf.multiprocessing
 Other libraries' memory
@@ -57,7 +57,7 @@ from ._errors import (AccessError, ClosedError, DeadlineError, Error,
                       InvalidError, UnsupportedError, WouldBlockError)
 from ._export import Exported, export
 from ._frames import TensorFrame
-from ._prepare import PrepareInfo, PrepareOptions, Preparer, prepare
+from ._prepare import PrepareInfo, PrepareOptions, Preparer, Trial, prepare
 from ._producers import (alloc, devices, exporters, find_format, formats,
                          from_frame)
 from ._protocols import CanDLPack, CanDLPackCompat, CanDLPackDevice
@@ -84,7 +84,7 @@ __all__ = [
     "DLPACK_VERSION", "DeadlineError", "Device", "DeviceInfo", "DeviceStats",
     "Error", "Exported", "Field", "FormatInfo", "FormatPlane", "Frame",
     "InvalidError", "MOD_INVALID", "MOD_LINEAR", "Order", "Orientation", "PathInfo", "Plane",
-    "PrepareInfo", "PrepareOptions", "Preparer", "Tensor", "TensorFrame",
+    "PrepareInfo", "PrepareOptions", "Preparer", "Tensor", "TensorFrame", "Trial",
     "UnsupportedError", "View", "WouldBlockError",
     "alloc", "asdlpack", "devices", "dtype", "exchange", "export", "exporters",
     "find_format", "formats", "from_dlpack", "from_fd", "from_frame", "prepare",

@@ -58,6 +58,19 @@ class Device:
         >>> device = dlbuf.Device.wrap_cuda(context)    # doctest: +SKIP
         """
     @classmethod
+    def wrap_gles(
+        cls, display: int, *, cache: bool = True, max_idle: int = 0,
+    ) -> Self:
+        """Makes a device on an EGLDisplay of the program, with a context of its own.
+
+        display is its address. It is borrowed: eglInitialize() has been called, and
+        eglTerminate() must not be before the device is closed and the last tensor gone.
+        The program's contexts are not used and keep their state. The other arguments
+        and the errors are those of Device().
+
+        >>> device = dlbuf.Device.wrap_gles(display)    # doctest: +SKIP
+        """
+    @classmethod
     def wrap_levelzero(
         cls, context: int, device: int, *, cache: bool = True,
         max_idle: int = 0,
@@ -824,6 +837,10 @@ class Plan:
 def map_boxes(
     array: Buffer, boxes: bool, turned: int, x0: float, y0: float, x1: float, y1: float, /
 ) -> None: ...
+def fastest(
+    frame: tuple[Any, ...], tensors: tuple[Tensor, ...], opts: dict[str, Any],
+    deadline: SupportsFloat | None, /
+) -> tuple[Device, list[tuple[str, int, int, str]]]: ...
 def send(
     wait: tuple[int, bool, float | None], tensors: tuple[Tensor, ...], /
 ) -> None: ...

@@ -10,6 +10,7 @@ import operator
 import os
 import re
 import struct
+import threading
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from numbers import Real
@@ -20,8 +21,8 @@ from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._camera import parse_size
 from ._consumers import from_dlpack
 from ._dlbuf import Device, Tensor
-from ._errors import AccessError, Error, InvalidError, UnsupportedError
-from ._frames import TensorFrame
+from ._errors import AccessError, DeadlineError, Error, InvalidError, UnsupportedError
+from ._frames import TensorFrame, frame_args
 from ._producers import find_format, formats, integers, nearest
 from ._types import CodeSpace, Colour, DLDeviceType, DType, FormatInfo, View, device_name
 
@@ -55,7 +56,8 @@ Numbers = float | Sequence[float]
 class PrepareOptions(TypedDict, total=False):
     """The options of prepare() and Preparer; docs/prepare.md defines the result.
 
-    device: a Device or its name, which prepares: "cpu", or a GPU such as "vulkan:0".
+    device: a Device or its name, which prepares: "cpu", or a GPU such as "vulkan:0". "auto":
+    the fastest of this machine, as Preparer.device describes it.
 
     Size. size: (width, height), one number for both, or "640x640": of the tensor.
     fit: "stretch", "letterbox" (bars beside the picture; enlarge=False: never larger
@@ -640,9 +642,69 @@ def _info(fields: tuple[Any, ...]) -> PrepareInfo:
     return PrepareInfo._make((*sizes, turn, flip))
 
 
+# ------------------------------------------------------------------ device="auto"
+
+class Trial(NamedTuple):
+    """What device="auto" has found of one device: Preparer.trials has them.
+
+    >>> dlbuf.Trial("vulkan:0", None, "there is no libvulkan.so.1").seconds is None
+    True
+    """
+
+    device: str
+    """the name, for Device()"""
+    seconds: float | None
+    """the median time of a frame, until the CPU can read the tensor; None: excluded"""
+    reason: str
+    """why the device is excluded, or \"\""""
+
+
+class _Choice(NamedTuple):
+    """What device="auto" has chosen, in the process that has this number."""
+    process: int
+    device: Device | None       # None: the CPU
+    name: str
+    trials: tuple[Trial, ...]
+
+
+# One choice at a time: two would measure each other. A child has a lock of its own, because
+# another thread of its parent may hold the parent's.
+_choosing = threading.Lock()
+
+
+def _after_fork() -> None:
+    global _choosing
+    _choosing = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _choose(key: tuple[Any, ...], tensors: tuple[Tensor, ...], options: dict[str, Any],
+            deadline: SupportsFloat | None) -> _Choice:
+    """The fastest device for such frames, which are of dma-bufs."""
+    # A frame's record has its pitches and offsets; those of other planes are the tensors'.
+    record = None if isinstance(key[0], str) else tensors[0].frame
+    try:
+        device, found = _dlbuf.fastest(frame_args(record) if record else _kind(key), tensors,
+                                       options, deadline)
+    except DeadlineError:
+        raise
+    except Error as e:
+        # A plan for the CPU says what is wrong, if it is not the planes' layout.
+        return _Choice(os.getpid(), None, "cpu", (Trial("cpu", None, str(e.strerror)),))
+    trials = tuple(Trial(name, None if errno else ns / 1e9, reason)
+                   for name, ns, errno, reason in found)
+    return _Choice(os.getpid(), None if device.name == "cpu" else device, device.name, trials)
+
+
 # ------------------------------------------------------------------ calls
 
 _Plan = tuple[_dlbuf.Plan, PrepareInfo]
+
+
+# Where a frame is prepared (None: on the CPU), with its planes and out there.
+_Place = tuple[Device | str | None, tuple[Tensor, ...], Tensor | None]
 
 
 def _run(plan: _dlbuf.Plan, tensors: tuple[Tensor, ...], out: Tensor, index: int,
@@ -696,7 +758,10 @@ class Preparer:
         device = options.get("device", "cpu")
         if not isinstance(device, (str, Device)):
             raise TypeError(f"device={device!r} is not a Device or the name of one")
-        self._device = None if device in ("cpu", "cpu:0") else device
+        self._auto = device == "auto"
+        self._device = None if device in ("cpu", "cpu:0", "auto") else device
+        # Of device="auto": what it has chosen; it stays.
+        self._choice: _Choice | None = None
         # Options that depend on the size of the picture, which it is called with.
         self._sizes = sizes
         parsed = _parse(_any_size(sizes) | options if sizes else options)
@@ -752,7 +817,7 @@ class Preparer:
     def _state(self) -> dict[str, Any]:
         """Without plans: a copy, also in another process, makes its own."""
         return {n: v for n, v in vars(self).items()
-                if n not in ("_sizes", "_parsed", "_plans", "_device")}
+                if n not in ("_sizes", "_parsed", "_plans", "_device", "_auto", "_choice")}
 
     def __getstate__(self) -> dict[str, Any]:
         device = self._options.get("device")
@@ -781,15 +846,78 @@ class Preparer:
     def __repr__(self) -> str:
         said = ", ".join([repr(self._config)] * bool(self._config) +
                          [f"{k}={v!r}" for k, v in self._options.items()])
-        return f"<dlbuf.Preparer{'.from_config' * bool(self._config)}({said})>"
+        chosen = f" on {self.device}" * (self._auto and self.device != "auto")
+        return f"<dlbuf.Preparer{'.from_config' * bool(self._config)}({said}){chosen}>"
 
-    def _make_plan(self, key: tuple[Any, ...], part: tuple[float, ...] | None = None) -> _Plan:
-        """part: the crop, in place of the options' own."""
-        kind = _kind(key)
+    @property
+    def device(self) -> str:
+        """The name of the device that prepares: "cpu" if the options have none.
+
+        With device="auto" it is "auto" until the first call with a frame in dma-bufs. That
+        call prepares the frame several times on the CPU and on each device of this
+        machine that can prepare and whose tensor the CPU can read; the device with the least
+        median time stays the one of this Preparer, and trials has all of them. The call
+        loads the drivers, and can take seconds. dlbuf.prepare() chooses for each set of
+        options and format. The tensor of a call without out is then always on the CPU.
+        The CPU also prepares what the device cannot: frames, or an out, that are not in
+        dma-bufs or that it cannot import, and formats of which it makes no plan. If no other
+        device works, the CPU is chosen.
+
+        Threads wait for the thread that chooses. A child of fork(), a copy and a pickle
+        choose for themselves, because most drivers work in no child of a process that has
+        used them.
+
+        >>> dlbuf.Preparer(size=8).device, dlbuf.Preparer(size=8, device="auto").device
+        ('cpu', 'auto')
+        """
+        choice = self._choice
+        if self._auto:
+            return choice.name if choice and choice.process == os.getpid() else "auto"
+        device = self._device or "cpu"
+        return device if isinstance(device, str) else device.name
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """What device="auto" has found, the CPU first; () before, and with another device.
+
+        >>> p = dlbuf.Preparer(size=8, device="auto")
+        >>> with dlbuf.Camera(format="NV12", size=(320, 180)) as camera:
+        ...     x, info = p(next(camera))
+        >>> p.trials[0].device, p.device in [t.device for t in p.trials if t.seconds]
+        ('cpu', True)
+        """
+        choice = self._choice
+        return choice.trials if choice and choice.process == os.getpid() else ()
+
+    def _place(self, key: tuple[Any, ...], tensors: tuple[Tensor, ...], out: Tensor | None,
+               deadline: SupportsFloat | None) -> _Place:
+        """Where device="auto" prepares."""
+        if any(t.buffer is None for t in (tensors if out is None else (*tensors, out))):
+            return None, tensors, out       # only the CPU can reach it
+        choice = self._choice
+        if not choice or choice.process != os.getpid():
+            with _choosing:
+                choice = self._choice
+                if not choice or choice.process != os.getpid():
+                    choice = self._choice = _choose(key, tensors, self._parse_for(_kind(key)),
+                                                    deadline)
+        if choice.device:
+            try:
+                return (choice.device,
+                        tuple(_on("a plane", t, choice.device) for t in tensors),
+                        None if out is None else _on("out", out, choice.device))
+            except UnsupportedError:
+                pass                # the device cannot import it
+        return None, tensors, out
+
+    def _parse_for(self, kind: _Kind, part: tuple[float, ...] | None = None) -> dict[str, Any]:
+        """The options for frames of a kind, as the extension takes them. part: the crop, in
+        place of the options' own."""
+        if self._parsed and not part:
+            return self._parsed
         options: dict[str, Any] = dict(self._options)
         if part:
             options["crop"] = part
-        parsed = self._parsed if self._parsed and not part else None
         if self._sizes:
             (width, height, *_), crop = kind[0], kind[2]
             if crop[2]:
@@ -803,7 +931,18 @@ class Preparer:
                              f"{'x'.join(map(str, sizes['scaled']))} by the file's rule, and a "
                              "side is 1 to 32768 pixels")
             options = sizes | options
-        plan = _dlbuf.Plan(kind, parsed or _parse(options), self._device)
+        return _parse(options)
+
+    def _make_plan(self, key: tuple[Any, ...], device: Device | str | None,
+                   part: tuple[float, ...] | None = None) -> _Plan:
+        kind = _kind(key)
+        parsed = self._parse_for(kind, part)
+        try:
+            plan = _dlbuf.Plan(kind, parsed, device)
+        except UnsupportedError:
+            if not self._auto or device is None:
+                raise
+            plan = _dlbuf.Plan(kind, parsed, None)      # the CPU makes plans of all formats
         return plan, _info(plan.info)
 
     @overload
@@ -856,20 +995,38 @@ class Preparer:
         ...             _, info = p(frame, out=t, index=i)
         """
         tensors, key, target, at = _arguments(frame, format, out, index)
-        where, made = self._take_plan(key)
+        device = self._device
+        if self._auto:
+            device, tensors, target = self._place(key, tensors, target, deadline)
+        where, made = self._take_plan(key, device)
         try:
             if target is None:
-                out = target = made[0].new(1)
+                target, out = self._new(made, 1)
             _run(made[0], tensors, target, at, deadline)
         finally:
             self._keep_plan(where, made)
         return out, made[1]
 
-    def _take_plan(self, key: tuple[Any, ...]) -> tuple[Any, _Plan]:
+    def _new(self, made: _Plan, n: int) -> tuple[Tensor, Tensor]:
+        """A new tensor of n images for the plan, and for the caller, who with device="auto"
+        expects it on the CPU."""
+        plan, info = made
+        if not self._auto or plan.device is None:
+            tensor = plan.new(n)
+            return tensor, tensor
+        size = (info.height, info.width)
+        nhwc = self._options.get("layout", "nchw").lower() == "nhwc"
+        shape = (n, *size, info.channels) if nhwc else (n, info.channels, *size)
+        there, here = _dlbuf.alloc((plan.device, "cpu"), shape,
+                                   self._options.get("dtype", "float32"), None, None, None, ())
+        return there, here
+
+    def _take_plan(self, key: tuple[Any, ...], device: Device | str | None
+                   ) -> tuple[Any, _Plan]:
         """A plan, until _keep_plan(): meanwhile another thread makes one. A device's is of
         one process."""
-        where = (key, os.getpid()) if self._device else key
-        return where, self._plans.pop(where, None) or self._make_plan(key)
+        where = (key, os.getpid()) if device else key
+        return where, self._plans.pop(where, None) or self._make_plan(key, device)
 
     def _keep_plan(self, where: Any, plan: _Plan) -> None:
         if len(self._plans) >= _KEPT:
@@ -917,21 +1074,24 @@ class Preparer:
         if not boxes:
             raise refuse(f"crops={crops!r} is not a sequence of (x, y, width, height)")
         parts = [_box(f"crops[{i}]", _hashable(b)) for i, b in enumerate(boxes)]
+        device = self._device
+        if self._auto:
+            device, tensors, target = self._place(key, tensors, target, deadline)
         if self._parsed and "size" in self._options:
             data = b"".join(struct.pack("4d", *p) for p in parts)
-            where, made = self._take_plan(key)
+            where, made = self._take_plan(key, device)
             try:
                 if target is None:
-                    out = target = made[0].new(len(parts))
+                    target, out = self._new(made, len(parts))
                 return out, _run(made[0], tensors, target, at, deadline, data)
             finally:
                 self._keep_plan(where, made)
         # The sizes follow from the crop's.
-        plans = [self._make_plan(key, p) for p in parts]
+        plans = [self._make_plan(key, device, p) for p in parts]
         if len({i[:2] for _, i in plans}) > 1:
             raise refuse(f"crops={crops!r} become images of different sizes; say size=")
         if target is None:
-            out = target = plans[0][0].new(len(parts))
+            target, out = self._new(plans[0], len(parts))
         for i, (plan, _) in enumerate(plans):
             _run(plan, tensors, target, at + i, deadline)
         return out, [info for _, info in plans]
@@ -960,7 +1120,7 @@ class Preparer:
         if not hasattr(shared, "__len__") or len(shared) != 2:
             shared = shared, shared
         x, y = (_whole("overlap", n, 0, 32768) for n in shared)
-        where, made = self._take_plan(_arguments(frame, format, None, 0)[1])
+        where, made = self._take_plan(_arguments(frame, format, None, 0)[1], self._device)
         try:
             found = made[0].tiles(width, height, x, y)
         finally:
@@ -1006,9 +1166,14 @@ def prepare(frame: Any, preset: str | None = None, /, *, out: Any = None,
     ((1, 3, 64, 64), (160.0, 90.0))
     """
     named: dict[str, Any] = {k: _hashable(v) for k, v in options.items()}
-    # As text, where 1 is not True. A Device may be another one of its name.
+    # As text, where 1 is not True. A Device may be another one of its name. "auto" chooses for
+    # each format.
     device = named.get("device")
-    key = preset, repr(named), isinstance(device, Device) and id(device)
+    kind = None
+    if device == "auto":
+        tensors = _arguments(frame, format, None, 0)[0]
+        kind = format or (tensors[0].frame and tensors[0].frame.format)
+    key = preset, repr(named), isinstance(device, Device) and id(device), kind
     found = _preparers.get(key)
     if found is None:
         found = Preparer(preset, **named)

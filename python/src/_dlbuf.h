@@ -190,6 +190,8 @@ struct device *device_cpu(void);
 /* A Device, or a name whose device is opened once. New reference or NULL. */
 struct device *device_of(PyObject *obj);
 /* Between these two a device is not closed. */
+/* The Device of the name of dev, which the library has opened by name; takes dev. */
+struct device *device_keep(struct dlbuf_device *dev);
 int device_begin(struct device *d);
 void device_end(struct device *d);
 /* device_of() and device_begin(); NULL with an exception. Until device_unuse(). */
@@ -373,6 +375,7 @@ int camera_init_type(PyObject *module);
 
 int prepare_init_type(PyObject *module);
 PyObject *map_boxes(PyObject *module, PyObject *args);
+PyObject *prepare_fastest(PyObject *module, PyObject *args);
 
 /* ------------------------------------------------------------ protocol.c */
 

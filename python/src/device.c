@@ -63,9 +63,18 @@ struct device *device_cpu(void)
 	return cpu;
 }
 
+/* Takes the reference `new`, or NULL. If two threads get here, the first one's device stays. */
+static struct device *keep_opened(PyObject *name, PyObject *new)
+{
+	PyObject *found = new ? PyObject_CallMethod(by_name, "setdefault", "OO", name, new) : NULL;
+
+	Py_XDECREF(new);
+	return (struct device *)found;
+}
+
 struct device *device_of(PyObject *obj)
 {
-	PyObject *found, *new;
+	PyObject *found;
 
 	if (PyObject_TypeCheck(obj, device_type)) {
 		Py_INCREF(obj);
@@ -79,12 +88,7 @@ struct device *device_of(PyObject *obj)
 	found = opened(obj);
 	if (found || PyErr_Occurred())
 		return (struct device *)found;
-	/* If two threads get here, the first one's device stays. */
-	new = PyObject_CallFunctionObjArgs((PyObject *)device_type, obj, NULL);
-	found = new ? PyObject_CallMethod(by_name, "setdefault", "OO", obj,
-					  new) : NULL;
-	Py_XDECREF(new);
-	return (struct device *)found;
+	return keep_opened(obj, PyObject_CallFunctionObjArgs((PyObject *)device_type, obj, NULL));
 }
 
 /* Takes dev, which the library opened or wrapped with the result ret. */
@@ -112,6 +116,16 @@ static PyObject *device_make(PyObject *type, int ret, struct dlbuf_device *dev)
 	if (!self->name)
 		Py_CLEAR(self);
 	return (PyObject *)self;
+}
+
+struct device *device_keep(struct dlbuf_device *dev)
+{
+	PyObject *new = device_make((PyObject *)device_type, 0, dev);
+
+	if (!new)
+		return NULL;
+	((struct device *)new)->by_name = true;
+	return keep_opened(((struct device *)new)->name, new);
 }
 
 /* max_idle may be NULL. */
@@ -226,6 +240,26 @@ static PyObject *device_wrap_levelzero(PyObject *type, PyObject *args,
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS
 	ret = dlbuf_device_wrap_levelzero(their_context, their_device, &opts, &dev);
+	Py_END_ALLOW_THREADS
+	return device_make(type, ret, dev);
+}
+
+static PyObject *device_wrap_gles(PyObject *type, PyObject *args, PyObject *kwargs)
+{
+	static char *names[] = { "display", "cache", "max_idle", NULL };
+	PyObject *display, *max_idle = NULL;
+	struct dlbuf_device *dev = NULL;
+	struct dlbuf_device_opts opts;
+	int ret, cache = 1;
+	void *theirs;
+
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$pO:wrap_gles", names,
+					 &display, &cache, &max_idle) ||
+	    parse_address(display, &theirs, "display") ||
+	    device_opts(&opts, cache, 1, max_idle))
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS
+	ret = dlbuf_device_wrap_gles(theirs, &opts, &dev);
 	Py_END_ALLOW_THREADS
 	return device_make(type, ret, dev);
 }
@@ -535,6 +569,8 @@ static PyMethodDef device_methods[] = {
 	  DOC_Device_paths },
 	{ "wrap_cuda", METHOD(device_wrap_cuda),
 	  METH_VARARGS | METH_KEYWORDS | METH_CLASS, DOC_Device_wrap_cuda },
+	{ "wrap_gles", METHOD(device_wrap_gles),
+	  METH_VARARGS | METH_KEYWORDS | METH_CLASS, DOC_Device_wrap_gles },
 	{ "wrap_levelzero", METHOD(device_wrap_levelzero),
 	  METH_VARARGS | METH_KEYWORDS | METH_CLASS, DOC_Device_wrap_levelzero },
 	{ "wrap_opencl", METHOD(device_wrap_opencl),

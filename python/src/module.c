@@ -620,6 +620,7 @@ static PyMethodDef methods[] = {
 	{ "check_stream", check_stream, METH_VARARGS, NULL },
 	{ "cpu_reaches", reaches, METH_O, NULL },
 	{ "map_boxes", map_boxes, METH_VARARGS, NULL },
+	{ "fastest", prepare_fastest, METH_VARARGS, NULL },
 	{ "exchange", METHOD(exchange), METH_FASTCALL, DOC_exchange },
 	{ "at_exit", at_exit, METH_NOARGS, NULL },
 	{ "after_fork", after_fork, METH_NOARGS, NULL },

@@ -334,6 +334,99 @@ static PyObject *plan_tiles(PyObject *obj, PyObject *args)
 	return bytes;
 }
 
+/* The callback takes the GIL, as device.c's do. */
+static void take_trial(const struct dlbuf_prepare_trial *trial, void *list)
+{
+	PyGILState_STATE state = PyGILState_Ensure();
+	PyObject *item = Py_BuildValue("(sKis)", trial->name, (unsigned long long)trial->ns,
+				       -trial->status, trial->reason);
+
+	/* A trial that is lost leaves an exception, which ends the call. */
+	if (item)
+		PyList_Append(list, item);
+	Py_XDECREF(item);
+	PyGILState_Release(state);
+}
+
+/*
+ * Sets the planes' fds, which are valid while dl[] lives. A frame that Python has described knows
+ * its pitches, others are those of the tensors' rows. The number of dl[], or -1.
+ */
+static int find_planes(PyObject *tensors, struct dlbuf_frame *frame,
+		       DLManagedTensorVersioned *dl[])
+{
+	int n = share_all(tensors, dl);
+
+	for (int i = 0; i < n && i < (int)frame->nplanes; i++) {
+		struct dlbuf_tensor_info info = { .size = sizeof(info) };
+		const DLTensor *t = &dl[i]->dl_tensor;
+		int ret = dlbuf_tensor_get_info(dl[i], &info);
+
+		if (ret) {
+			delete_all(dl, n);
+			return raise_dlbuf(ret);
+		}
+		frame->planes[i].fd = info.fd;
+		if (frame->planes[i].pitch)
+			continue;
+		frame->planes[i].pitch = (uint32_t)(t->strides[0] * t->dtype.bits / 8);
+		frame->planes[i].offset = info.first;
+	}
+	return n;
+}
+
+static void close_without_gil(struct dlbuf_device *dev)
+{
+	Py_BEGIN_ALLOW_THREADS
+	dlbuf_device_close(dev);
+	Py_END_ALLOW_THREADS
+}
+
+/*
+ * fastest(frame, tensors, opts, deadline) -> (device, list of (name, ns, errno, reason)): the
+ * tensors are of dma-bufs
+ */
+PyObject *prepare_fastest(PyObject *module, PyObject *args)
+{
+	PyObject *frame_obj, *tensors, *opts_obj, *deadline, *list, *found = NULL;
+	DLManagedTensorVersioned *dl[DLBUF_MAX_PLANES];
+	struct dlbuf_prepare_opts opts;
+	struct dlbuf_device *dev = NULL;
+	uint64_t deadline_ns = 0;
+	struct dlbuf_frame frame;
+	struct device *device;
+	int n, ret;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "OO!OO", &frame_obj, &PyTuple_Type, &tensors, &opts_obj,
+			      &deadline) ||
+	    parse_frame(frame_obj, &frame) || parse_opts(opts_obj, &opts) ||
+	    parse_deadline(deadline, &deadline_ns))
+		return NULL;
+	list = PyList_New(0);
+	if (!list)
+		return NULL;
+	n = find_planes(tensors, &frame, dl);
+	if (n >= 0) {
+		Py_BEGIN_ALLOW_THREADS
+		ret = dlbuf_prepare_fastest(&frame, &opts, deadline_ns, take_trial, list, &dev);
+		Py_END_ALLOW_THREADS
+		delete_all(dl, n);
+		device = NULL;
+		if (ret)
+			raise_dlbuf(ret);
+		else if (PyErr_Occurred())
+			close_without_gil(dev);
+		else
+			device = device_keep(dev);
+		if (device)
+			found = Py_BuildValue("(OO)", (PyObject *)device, list);
+		Py_XDECREF((PyObject *)device);
+	}
+	Py_DECREF(list);
+	return found;
+}
+
 static void order(double *a, double *b)
 {
 	double low = *a;

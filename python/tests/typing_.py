@@ -56,6 +56,7 @@ def uses(fd: int, other: Any, array: Array) -> None:
         assert_type(d.paths(fd, access="read")[0].reason, str)
     assert_type(Device.wrap_cuda(4096, max_idle=4), Device)
     assert_type(Device.wrap_opencl(4096, queue=1), Device)
+    assert_type(Device.wrap_gles(4096), Device)
     assert_type(Device.wrap_levelzero(4096, 1), Device)
     assert_type(Device.wrap_vpi(fd), Device)
     t.vpi_send("in", deadline=1.5)

@@ -154,8 +154,24 @@ static void check_metas(GstBuffer *b, const struct dlbuf_prepare_info *i, gsize 
 	CHECK(gst_buffer_peek_memory(t->tensors[0]->data, 0) == gst_buffer_peek_memory(b, 0));
 }
 
+/* Another device than the CPU computes values that differ by up to a unit or 2e-5. */
+static bool is_alike(const struct preparation *p, const void *a, const void *b, gsize bytes)
+{
+	const unsigned char *x = a, *y = b;
+	const float *f = a, *g = b;
+	bool is_float = p->opts.dtype.bits == 32;
+	gsize n = is_float ? bytes / sizeof(float) : bytes, i = 0;
+
+	if (!p->properties || !strstr(p->properties, "device="))
+		return !memcmp(a, b, bytes);
+	while (i < n && (is_float ? f[i] - g[i] < 2e-5f && g[i] - f[i] < 2e-5f :
+				    abs(x[i] - y[i]) <= 1))
+		i++;
+	return i == n;
+}
+
 /* The tensor as a picture, for elements that take no tensors. */
-static void check_picture(GstSample *sample, const char *values)
+static void check_picture(const struct preparation *p, GstSample *sample, const char *values)
 {
 	GstVideoInfo info;
 	GstVideoFrame v;
@@ -165,8 +181,8 @@ static void check_picture(GstSample *sample, const char *values)
 	REQUIRE(gst_video_frame_map(&v, &info, gst_sample_get_buffer(sample), GST_MAP_READ));
 	row = info.width * GST_VIDEO_INFO_N_COMPONENTS(&info);
 	for (int y = 0; y < info.height; y++)
-		CHECK(!memcmp((char *)GST_VIDEO_FRAME_PLANE_DATA(&v, 0) +
-			      y * GST_VIDEO_FRAME_PLANE_STRIDE(&v, 0), values + y * row, row));
+		CHECK(is_alike(p, (char *)GST_VIDEO_FRAME_PLANE_DATA(&v, 0) +
+			       y * GST_VIDEO_FRAME_PLANE_STRIDE(&v, 0), values + y * row, row));
 	gst_video_frame_unmap(&v);
 }
 
@@ -187,7 +203,7 @@ static void one_pair(struct stream *s, GstElement *raw, const struct preparation
 	CHECK_EQ(GST_BUFFER_PTS(b), GST_BUFFER_PTS(gst_sample_get_buffer(sample)));
 	values = by_hand(sample, &p->opts, &info);
 	if (gst_structure_has_name(c, "video/x-raw")) {
-		check_picture(tensor, values);
+		check_picture(p, tensor, values);
 		goto out;
 	}
 	CHECK(gst_structure_has_name(c, "other/tensors"));
@@ -197,7 +213,7 @@ static void one_pair(struct stream *s, GstElement *raw, const struct preparation
 			  "%s", gst_structure_get_string(c, "dimensions"));
 	REQUIRE(gst_buffer_map(b, &map, GST_MAP_READ));
 	CHECK_EQ(map.size, info.width * info.height * info.channels * p->opts.dtype.bits / 8);
-	CHECK(!memcmp(map.data, values, map.size));
+	CHECK(is_alike(p, map.data, values, map.size));
 	gst_buffer_unmap(b, &map);
 	check_metas(b, &info, map.size);
 out:
@@ -272,6 +288,56 @@ TEST(prepare_values)
 	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
 		start_prepare(&s, &raw, runs[i].source, runs[i].text, runs[i].properties);
 		for (int j = 0; j < 3; j++)
+			one_pair(&s, raw, &runs[i]);
+		stop_prepare(&s, raw);
+	}
+}
+
+#define NV12_DMABUF "v4l2src io-mode=dmabuf", "video/x-raw,format=NV12,width=640,height=360"
+
+/*
+ * On another device, by its name and by device=auto, which also reads what is in no dma-buf. The
+ * device is llvmpipe, without its threads, which would be counted as left over.
+ */
+TEST(prepare_device)
+{
+	static const char *const env[][2] = { { "LP_NUM_THREADS", "0" },
+		{ "MESA_SHADER_CACHE_DIR", "/tmp/mesa" },
+		{ "DLBUF_CUDA_LIBRARY", "none" }, { "DLBUF_HIP_LIBRARY", "none" },
+		{ "DLBUF_LEVELZERO_LIBRARY", "none" }, { "DLBUF_OPENCL_LIBRARY", "none" },
+		{ "DLBUF_VULKAN_LIBRARY", "none" } };
+	static const struct preparation runs[] = {
+		{ NV12_DMABUF, "width=64 height=48 fit=letterbox device=gles:software", "float32",
+		  "64:48:3:1", PREPARE(.width = 64, .height = 48, .fit = DLBUF_FIT_LETTERBOX, F32) },
+		{ NV12_DMABUF, "width=51 height=40 layout=nhwc channels=bgr type=uint8 "
+		  "device=gles:software ! video/x-raw,format=BGR", NULL, NULL,
+		  PREPARE(.width = 51, .height = 40, .flags = DLBUF_PREPARE_NHWC,
+			  .channels = DLBUF_CHANNELS_BGR, .dtype = { kDLUInt, 8, 1 }) },
+		{ NV12_DMABUF, "width=64 height=64 device=auto", "float32", "64:64:3:1",
+		  PREPARE(.width = 64, .height = 64, F32) },
+		{ "videotestsrc", "video/x-raw,format=NV12,width=64,height=48",
+		  "width=64 height=64 device=auto", "float32", "64:64:3:1",
+		  PREPARE(.width = 64, .height = 64, F32) },
+		{ "videotestsrc", "video/x-raw,format=NV12,width=64,height=48",
+		  "width=64 height=64 device=cpu:0", "float32", "64:64:3:1",
+		  PREPARE(.width = 64, .height = 64, F32) },
+	};
+	struct dlbuf_device *dev;
+	struct stream s;
+	GstElement *raw;
+
+	for (size_t i = 0; i < sizeof(env) / sizeof(env[0]); i++)
+		REQUIRE(!setenv(env[i][0], env[i][1], 1));
+	/* Also that of a device that is refused. */
+	KTAP_KEEPS(KTAP_FDS | KTAP_MAPS | KTAP_HEAP, "EGL's drivers stay in the process");
+	if (!dlbuf_device_open("gles:0", NULL, &dev))
+		dlbuf_device_close(dev);
+	if (dlbuf_device_open("gles:software", NULL, &dev))
+		SKIP("%s", dlbuf_last_error());
+	dlbuf_device_close(dev);
+	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+		start_prepare(&s, &raw, runs[i].source, runs[i].text, runs[i].properties);
+		for (int j = 0; j < 4; j++)
 			one_pair(&s, raw, &runs[i]);
 		stop_prepare(&s, raw);
 	}
@@ -472,6 +538,8 @@ TEST(prepare_refuses)
 		{ "width=8 height=8 pad-colour=a pad-colour=1,2", "pad-colour=\"1,2\"", LIBRARY },
 		{ "width=8 height=8 quant-scale=2", "for the types uint8 and int8", LIBRARY },
 		{ "width=8 height=8 type=float16 zero-point=1", "for the types", LIBRARY },
+		{ "width=8 height=8 device=nowhere:0", "no backend is named 'nowhere'", LIBRARY },
+		{ "width=8 height=8 device=hexagon:0", "hexagon", LIBRARY },
 		/* A mended value is no error. */
 		{ "width=8 height=8 mean=foo mean=1 crop=9,9", "crop=\"9,9\"", LIBRARY },
 	};

@@ -545,7 +545,7 @@ lab-encode := $(media)
 args-encode := 'appsrc name=src ! jpegenc ! multifilesink location=/tmp/%d.jpg'
 lab-ffmpeg := $(media)
 example-ffmpeg := $(va)
-lab-gstreamer := $(media)
+lab-gstreamer := $(media) --with gles
 lab-libcamera := $(media)
 # Both halves of V4L2's API.
 behind-camera := $(in-camera) --each
@@ -597,7 +597,7 @@ $(call step,bindings@julia): build@gcc | bindings@build
 pycache := PYTHONPYCACHEPREFIX=/tmp/pycache
 python := env PYTHONPATH=$(b)/python/site $(pycache)
 $(call step,python@lab): | python@host build@gcc
-	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) $(media) -- $(python) CUDA_DOUBLE=$(cuda-double) \
+	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) $(media) --with gles -- $(python) CUDA_DOUBLE=$(cuda-double) \
 		python3 python/tests/lab/lab.py
 # The cases whose threads and processes meet, on CPUs that run them at once.
 $(call step,python@lab+threads): | python@host build@gcc

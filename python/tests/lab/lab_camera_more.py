@@ -558,6 +558,147 @@ def frame_prepare_makes_upright():
     theirs.close()
 
 
+AUTO = """
+import os, sys, threading, numpy as np, dlbuf
+software = dlbuf.Device("gles:software")
+
+def frame():
+    whole = dlbuf.alloc(96 * 72, "uint8", ["cpu"])[0]
+    np.asarray(whole)[:] = np.arange(96 * 72) * 7
+    return dlbuf.from_frame([(whole.fd, 96)], 64, 48, "NV12", space=dlbuf.CodeSpace.V4L2)
+
+def near(a, b):
+    assert abs(a.numpy() - b.numpy()).max() <= 2e-5
+
+def tried(p):
+    # Whatever the times are.
+    timed = {t.device: t.seconds for t in p.trials if t.seconds}
+    assert p.trials[0].device == "cpu" and p.device == min(timed, key=timed.get)
+    assert all(t.reason for t in p.trials if not t.seconds)
+    return timed
+
+planes = frame()
+p, q = (dlbuf.Preparer(size=32, device=d) for d in ("auto", "cpu"))
+want, info = q(planes)
+got, same = p(planes)
+assert same == info and got.device.name == "cpu"
+near(got, want)
+assert software.name in tried(p) and repr(p).endswith(f" on {p.device}>")
+before = p.device, p.trials
+near(p(planes)[0], want)
+assert (p.device, p.trials) == before
+assert dlbuf.prepare(planes, size=32, device="auto")[0].device.name == "cpu"
+# The threads of one Preparer have one choice.
+r = dlbuf.Preparer(size=32, device="auto")
+seen = []
+threads = [threading.Thread(target=lambda: (r(planes), seen.append(r.trials)))
+           for _ in range(2)]
+for t in threads:
+    t.start()
+for t in threads:
+    t.join()
+assert len(seen) == 2 and seen[0] is seen[1]
+# By its name, and with that choice.
+with_gles = dlbuf.Preparer(size=32, device="gles:software")
+got, same = with_gles(planes)
+assert same == info and got.device.name == software.name
+near(got, want)
+p._choice = p._choice._replace(device=software, name=software.name)
+p._plans.clear()
+near(p(planes)[0], want)
+assert p(planes)[0].device.name == "cpu"
+out = dlbuf.alloc((2, 3, 32, 32), "float32")
+assert p(planes, out=out, index=1)[0] is out
+near(out[1:], want)
+tiles = [(0, 0, 32, 24), (32, 24, 32, 24)]
+near(p.crops(planes, tiles)[0], q.crops(planes, tiles)[0])
+# Memory that it cannot reach, and a format of which it makes no plan.
+array = np.zeros((1, 3, 32, 32), "float32")
+assert p(planes, out=array)[0] is array
+near(dlbuf.from_dlpack(array), want)
+mosaic = dlbuf.alloc((48, 64), "uint8", ["cpu"])
+near(p(mosaic, format="SRGGB8")[0], q(mosaic, format="SRGGB8")[0])
+# A child chooses for itself: this driver works in none.
+pid = os.fork()
+if not pid:
+    code = 1
+    try:
+        assert p.device == "auto" and p.trials == ()
+        near(p(frame())[0], q(frame())[0])
+        assert software.name not in tried(p)
+        assert any("fork" in t.reason or "child" in t.reason for t in p.trials), p.trials
+        code = 0
+    finally:
+        os._exit(code)
+assert os.waitpid(pid, 0)[1] == 0
+"""
+
+
+WRAPPED = """
+import ctypes, pickle, numpy as np, dlbuf
+software = dlbuf.Device("gles:software")
+egl = ctypes.CDLL("libEGL.so.1")
+pointer = ctypes.c_void_p
+egl.eglGetProcAddress.restype = pointer
+egl.eglInitialize.argtypes = [pointer, pointer, pointer]
+
+def function(name, result, *args):
+    return ctypes.CFUNCTYPE(result, *args)(egl.eglGetProcAddress(name))
+
+devices, n = (pointer * 8)(), ctypes.c_int()
+function(b"eglQueryDevicesEXT", ctypes.c_uint, ctypes.c_int, pointer, pointer)(
+    8, devices, ctypes.addressof(n))
+# 0x313F is EGL_PLATFORM_DEVICE_EXT.
+display = function(b"eglGetPlatformDisplayEXT", pointer, ctypes.c_uint, pointer, pointer)(
+    0x313F, devices[int(software.name.split(":")[1])], None)
+assert egl.eglInitialize(display, None, None)
+for bad, kind in (0, ValueError), ("0", TypeError):
+    try:
+        dlbuf.Device.wrap_gles(bad)
+        assert False, bad
+    except kind:
+        pass
+with dlbuf.Device.wrap_gles(display) as device:
+    assert (device.name, device.info.backend) == (software.name, "gles")
+    picture = dlbuf.alloc((8, 8, 3), "uint8", [device])[0]
+    np.asarray(picture)[:] = np.arange(192).reshape(8, 8, 3)
+    p = dlbuf.Preparer(size=8, layout="nhwc", dtype="uint8", device=device)
+    x, _ = p(picture, format="RGB")
+    assert x.device is device and (x.numpy()[0] == picture.numpy()).all()
+    assert p.device == device.name
+    try:
+        pickle.dumps(p)
+        assert False
+    except TypeError as e:
+        assert "opened by a handle" in str(e)
+    del x, picture, p
+"""
+
+
+def on_gles(code):
+    """Runs Python with llvmpipe, without its threads, and without the guest's other drivers, which
+    compile for minutes. EGL's drivers keep files and threads, so it is another process."""
+    others = {f"DLBUF_{n}_LIBRARY": "none" for n in
+              ("CUDA", "HIP", "LEVELZERO", "OPENCL", "VULKAN")}
+    p = subprocess.run([sys.executable, "-c", code], text=True, stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, timeout=600,
+                       env={**os.environ, **others, "LP_NUM_THREADS": "0",
+                            "MESA_SHADER_CACHE_DIR": "/tmp/mesa"})
+    if "libEGL.so.1" in p.stdout and "Errno 19" in p.stdout:
+        raise Skip("there is no libEGL.so.1")
+    assert not p.returncode, p.stdout
+
+
+@case
+def frame_prepare_on_the_fastest():
+    on_gles(AUTO)
+
+
+@case
+def gles_wrapped():
+    on_gles(WRAPPED)
+
+
 @case
 def frame_prepare_on_a_device():
     """As on the CPU, with the frame, the result or neither of them already there."""

@@ -6,7 +6,9 @@ import copy
 import json
 import os
 import pickle
+import sys
 import threading
+from typing import Any
 
 import pytest
 
@@ -330,6 +332,55 @@ def test_threads(np):
     out = np.zeros((1, 3, 64, 64), "uint8")
     p(a, format="RGB", out=out)
     assert (out == 5).all()
+
+
+def test_auto_of_memory(np):
+    """What is in no dma-buf is prepared by the CPU, and nothing is chosen."""
+    a = rgb(np)
+    p = dlbuf.Preparer(size=8, device="auto")
+    q = dlbuf.Preparer(size=8)
+    assert (p.device, q.device, p.trials, q.trials) == ("auto", "cpu", (), ())
+    assert (p(a, format="RGB")[0].numpy() == q(a, format="RGB")[0].numpy()).all()
+    out = np.zeros((1, 3, 8, 8), "float32")
+    assert dlbuf.prepare(a, size=8, device="auto", format="RGB", out=out)[0] is out
+    x, infos = p.crops(a, p.tiles(a, 4, format="RGB"), format="RGB")
+    assert len(x.numpy()) == len(infos) == 12
+    assert repr(p) == "<dlbuf.Preparer(size=8, device='auto')>"
+    for other in pickle.loads(pickle.dumps(p)), copy.copy(p):
+        assert (other.device, repr(other)) == ("auto", repr(p))
+    assert dlbuf.Preparer(size=8, device="vulkan:9").device == "vulkan:9"
+    with pytest.raises(dlbuf.InvalidError, match="no backend is named 'nowhere'"):
+        dlbuf.prepare(a, size=8, device="nowhere", format="RGB")
+
+
+def test_auto_keeps_its_choice(np, monkeypatch):
+    """The choice of the library's trials, in which no time passes here, and its errors."""
+    module = sys.modules["dlbuf._prepare"]
+    tensors = dlbuf.from_dlpack(rgb(np)),
+    key = module._key_of(tensors, "RGB")
+    found: Any = [("cpu", 2_000_000, 0, ""), ("gles:0", 0, 95, "why")]
+
+    def fastest(*args):
+        if isinstance(found, Exception):
+            raise found
+        return dlbuf.Device("cpu"), found
+
+    monkeypatch.setattr(module._dlbuf, "fastest", fastest)
+    p = dlbuf.Preparer(size=8, device="auto")
+    p._choice = choice = module._choose(key, tensors, p._parsed, None)
+    assert p.trials == (("cpu", .002, ""), ("gles:0", None, "why"))
+    assert p.device == "cpu" and repr(p).endswith(" on cpu>") and choice.device is None
+    # It is of this process, and not of a copy.
+    assert copy.copy(p).device == pickle.loads(pickle.dumps(p)).device == "auto"
+    p._choice = choice._replace(process=choice.process + 1)
+    assert p.device == "auto" and p.trials == ()
+    # If the CPU cannot try, a plan says why; a deadline is the caller's.
+    found = dlbuf.UnsupportedError(95, "no rows")
+    assert module._choose(key, tensors, p._parsed, None)[1:] == (
+        None, "cpu", (("cpu", None, "no rows"),))
+    found = dlbuf.DeadlineError(62, "late")
+    with pytest.raises(dlbuf.DeadlineError):
+        module._choose(key, tensors, p._parsed, None)
 
 
 VIT = {"image_processor_type": "ViTImageProcessor", "size": 224, "resample": 2,

@@ -355,6 +355,7 @@ ARGUMENTS = [
     (lambda x: dlbuf.Device("cpu").paths(x), "fd"),
     (lambda x: dlbuf.Device("cpu").paths(access=x), "access"),
     (lambda x: dlbuf.Device.wrap_cuda(x), "context"),
+    (lambda x: dlbuf.Device.wrap_gles(x), "display"),
     (lambda x: dlbuf.Device.wrap_levelzero(x, 1), "context"),
     (lambda x: dlbuf.Device.wrap_levelzero(1, x), "device"),
     (lambda x: dlbuf.Device.wrap_opencl(x), "context"),
