@@ -188,7 +188,8 @@ class Publisher(_End):
 
     def __init__(self, key: str, session: Any = None, *, prepare: Preparer | None = None,
                  **options: Any) -> None:
-        if not isinstance(prepare, (Preparer, type(None))):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not (prepare is None or
+                isinstance(prepare, Preparer)):     # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"prepare is a dlbuf.Preparer, not {prepare!r}")
         super().__init__(key, session)
         self.prepare = prepare

@@ -59,8 +59,8 @@ def resized(data):
 def hostile(seed):
     """Any number of changes of a valid message: bytes, whole fields, lengths."""
     r = random.Random(seed)
-    data, payload = VALID[r.choice(sorted(VALID))]
-    data = bytearray(data)
+    valid, payload = VALID[r.choice(sorted(VALID))]
+    data = bytearray(valid)
     for _ in range(r.choice((1, 1, 1, 2, 3, 8))):
         size = r.choice((1, 2, 4, 8))
         at = r.randrange(len(data) // size) * size

@@ -128,7 +128,8 @@ FORMATS = {
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_formats(session, name):
-    planes, width, height, format, options = FORMATS[name]
+    planes, width, height, format, given = FORMATS[name]
+    options = dict(given)
     try:
         frame = make(planes(), width, height, format, sequence=3, timestamp_ns=99,
                      clock="stream", field="none", damaged=True, colour=dlbuf.Colour(1, 1, 2, 1),
@@ -141,7 +142,8 @@ def test_formats(session, name):
         publisher = dlbuf.zenoh.publish([frame], KEY, session)
         assert publisher.sent == 1 and publisher.closed and frame[0].closed
         got = next(frames)
-        again = make(planes(), width, height, format, **{**options, "view": got.info.view})
+        options.pop("view", None)
+        again = make(planes(), width, height, format, view=got.info.view, **options)
         same(got, again)
         assert got.path == "copy" and frames.copied_bytes == publisher.copied_bytes > 0
         wanted = frame.info._replace(planes=(), view=got.info.view, order=dlbuf.Order.COMPLETE)
@@ -221,11 +223,12 @@ def test_all_buffers_held(session):
         with dlbuf.zenoh.Publisher(KEY, session) as publisher:
             with pytest.raises(dlbuf.DeadlineError, match="arrived"):
                 next(frames)
+            held = []
             for n in range(3):
                 publisher.put(picture(n))
                 until(lambda: frames.received == n + 1)
                 if n < 2:
-                    held = (held, next(frames)) if n else next(frames)
+                    held.append(next(frames))
             with pytest.raises(dlbuf.DeadlineError, match="holds all 2 buffers"):
                 next(frames)
             memory_of = held[0][0].fd
@@ -426,13 +429,13 @@ class Robot:
 
     def sends(self, *numbers):
         for n in numbers:
-            self.process.stdin.write(f"{n}\n")
+            print(n, file=self.process.stdin)
 
     def end(self, how=None):
         if how:
             self.process.send_signal(how)
-        self.process.stdin.close()
-        return self.process.wait()
+        self.process.communicate()
+        return self.process.returncode
 
 
 def test_two_processes():
