@@ -365,7 +365,7 @@ class Subscriber(_End, Stream[Received]):
     def __init__(self, key: str, session: Any, device: Device | str, view: View | None,
                  access: Access | int | str | None, pool: int, drop: bool,
                  timeout: float | None, max_bytes: int, exporter: str | None) -> None:
-        Stream.__init__(self, timeout)
+        super(_End, self).__init__(timeout)         # of Stream
         self.device = Device(device) if isinstance(device, str) else device
         self.access, self.exporter = access, exporter
         self._view, self._max_bytes = view, max_bytes
