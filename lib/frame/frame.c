@@ -870,7 +870,8 @@ static int find_parts(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 static int know(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 		const struct dlbuf_import_opts *o, struct known_frame *k)
 {
-	int ret = is_known(k, f, o->view) ? 0 : find_parts(dev, f, o, k);
+	/* find_parts() checks the unused members, too. */
+	int ret = is_known(k, f, o->view) ? frame_check_unused(f) : find_parts(dev, f, o, k);
 
 	for (uint32_t i = 0; i < k->n; i++) {
 		uint32_t plane = k->layouts[i].plane;
@@ -890,10 +891,8 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 	const struct format *format = NULL;
 	struct known_frame *k;
 	struct dlbuf_frame one;
-	int ret = frame_check_unused(f), before = 0;
+	int ret, before = 0;
 
-	if (ret)
-		return ret;
 	if ((uint32_t)f->order > DLBUF_ORDER_FENCE)
 		return fail(-EINVAL, "the frame's order is %d: 0 to 3 are possible", f->order);
 	if (f->flags & DLBUF_FRAME_READ_ONLY && o->access & DLBUF_WRITE)

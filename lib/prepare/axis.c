@@ -176,25 +176,29 @@ static void bilinear_axis(const struct axis_of *of, double scale, struct axis *o
 	const int32_t low = (int32_t)of->low, last = (int32_t)of->high - 1;
 	uint32_t padded = (of->n + 7) & ~7u;
 	float *left = out->weights, *right = left + padded;
+	int32_t *to = out->first;
+	bool two = false;
 
-	out->n = of->n;
-	out->taps = 1;
 	for (uint32_t i = 0; i < padded; i++) {
 		uint32_t at = of->begin + (i < of->n ? i : of->n - 1);
-		double centre = of->from + (at + .5) * scale - .5, whole = prepare_floor(centre);
-		double part = centre - whole;
-		int32_t first = (int32_t)whole;
+		double centre = of->from + (at + .5) * scale - .5, part;
+		int32_t first = (int32_t)centre;
 
+		/* prepare_floor() without a call: samples' numbers fit. */
+		first -= first > centre;
+		part = centre - first;
 		/* The sample at the border is repeated. */
 		if (first < low || first >= last) {
 			first = first < low ? low : last;
 			part = 0;
 		}
-		out->taps = part ? 2 : out->taps;
-		out->first[i] = first;
+		two |= part != 0;
+		to[i] = first;
 		left[i] = (float)(1 - part);
 		right[i] = (float)part;
 	}
+	out->n = of->n;
+	out->taps = two ? 2 : 1;
 	/*
 	 * Every output has `taps` samples. So outputs at the end of the row begin earlier, with
 	 * weight 0 there.

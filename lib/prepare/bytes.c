@@ -188,6 +188,24 @@ static bool is_exact(const struct dlbuf_prepare *p)
 	return true;
 }
 
+/* Sets p->mosaic if each output is one pixel of a mosaic of bytes, and its values do not change. */
+static bool find_demosaiced(struct dlbuf_prepare *p)
+{
+	const struct byte_values *v = &p->byte_values;
+
+	p->wide.error = 0;
+	p->in_floats = p->store > STORE_I8 || p->opts.flags & DLBUF_PREPARE_EXACT ||
+		!find_fixed_values(p, &p->byte_values);
+	p->mosaic = !p->in_floats && v->kind == BYTES_EACH && !v->clamps && p->x[0].taps == 1 &&
+		p->y[0].taps == 1 && is_even(&p->x[0], 4, 0, false);
+	/* The components are sums of four samples. */
+	for (int i = 0; i < 3 && p->mosaic; i++)
+		p->mosaic = v->matrix[i][i] == 1 << 11 && v->offset[i] == 1 << 4;
+	if (p->mosaic)
+		add_group(p, 0, 1);
+	return p->mosaic;
+}
+
 /* Sets p->copied if no value changes and each output is one sample. */
 static void find_copied(struct dlbuf_prepare *p)
 {
@@ -203,7 +221,7 @@ static void find_copied(struct dlbuf_prepare *p)
 		p->copied &= v->matrix[i][i] == 1 << 13 && v->offset[i] == 1 << 4;
 	for (uint32_t i = 1; i < 3 && p->copied; i++)
 		begin = c[i].first < begin ? c[i].first : begin;
-	for (uint32_t i = 0; i < 12 && p->copied; i++) {
+	for (uint32_t i = 0; i < sizeof(p->order) && p->copied; i++) {
 		uint32_t from = v->reversed ? 2 - i % 3 : i % 3;
 
 		p->order[i] = (uint8_t)(i / 3 * 4 + c[from].first - begin);
@@ -321,12 +339,13 @@ bool prepare_bytes_find(struct dlbuf_prepare *p)
 	const struct source *s = &p->source;
 
 	p->ngroups = 0;
-	p->pairs.found = p->copied = p->direct = p->wide.found = false;
-	if (!p->byte_kernels || s->sample != SAMPLE_U8 || s->group.words || s->packed.samples ||
-	    s->mosaic)
+	p->pairs.found = p->copied = p->mosaic = p->direct = p->wide.found = false;
+	if (!p->byte_kernels || s->sample != SAMPLE_U8 || s->group.words || s->packed.samples)
 		return false;
-	/* Samples are rounded along each axis. */
 	p->wide.gain = 1;
+	if (s->mosaic)
+		return find_demosaiced(p);
+	/* Samples are rounded along each axis. */
 	p->wide.error = 4 / 256.;
 	p->wide.found = p->opts.filter > DLBUF_FILTER_TRIANGLE;
 	for (uint32_t i = 0; i < s->ncomponents; i++)
@@ -439,31 +458,33 @@ void prepare_bytes_fill(struct dlbuf_prepare *p)
 		return;
 	}
 	for (uint32_t k = 0; k < p->ngroups; k++) {
-		struct byte_group *g = &p->groups[k];
-		const struct component *c = &p->source.components[g->first];
-		const struct axis *x = &p->x[c->fine];
-		uint32_t second = (x->n + 7) & ~7u, taps = g->taps ? c->step : 0;
-		uint32_t unit = 2 << (g->load - BYTES_OF_2) % 3;
-		int32_t begin = (int32_t)p->rings[g->plane].begin;
+		/* Local copies: no store to a table can change these. */
+		const struct byte_group g = p->groups[k];
+		const struct component c = p->source.components[g.first];
+		const struct axis x = p->x[c.fine];
+		const float *second = x.weights + ((x.n + 7) & ~7u);
+		uint32_t taps = g.taps ? c.step : 0, unit = 2 << (g.load - BYTES_OF_2) % 3;
+		int32_t begin = g.begin - (int32_t)p->rings[g.plane].begin, window = 0;
+		uint32_t n = p->width, all = padded(p);
 
-		for (uint32_t i = 0; i < padded(p); i++) {
+		for (uint32_t i = 0; i < all; i++) {
 			/* The outputs behind the last one are like it. */
-			uint32_t of = i < p->width ? i : p->width - 1, window = i & ~7u;
+			uint32_t of = i < n ? i : n - 1;
 			/* A second sample of weight 1 is used as the first one. */
-			bool alone = taps && x->weights[second + of] == 1;
-			int32_t at = (x->first[of] + alone) * c->step + g->begin - begin;
-			uint8_t *lookups = g->lookups + i / 8 * 16;
+			bool alone = taps && second[of] == 1;
+			int32_t at = (x.first[of] + alone) * c.step + begin;
+			uint8_t *lookups = g.lookups + i / 8 * 16;
 
 			if (taps)
-				g->weights[i] = alone ? 0 : fixed_weight(x->weights[second + of]);
-			if (g->load < BYTES_OF_2) {
-				if (i == window)
-					g->places[i / 8] = at;
-				at -= g->places[i / 8];
+				g.weights[i] = alone ? 0 : fixed_weight(second[of]);
+			if (g.load < BYTES_OF_2) {
+				if (i % 8 == 0)
+					g.places[i / 8] = window = at;
+				at -= window;
 			} else {
-				g->places[i] = at;
+				g.places[i] = at;
 				at = i % 8 * unit;
-				lookups = g->lookups + i % 16 / 8 * 16;
+				lookups = g.lookups + i % 16 / 8 * 16;
 			}
 			lookups[i % 8] = (uint8_t)at;
 			lookups[i % 8 + 8] = (uint8_t)(at + taps);
@@ -471,25 +492,26 @@ void prepare_bytes_fill(struct dlbuf_prepare *p)
 	}
 }
 
-/* Finds the rows of a plane that a group needs for output row y. */
+/*
+ * Finds the rows of a plane that a group needs for output row y, and the number of the first. The
+ * group's kept rows are not among them.
+ */
 static inline __attribute__((always_inline))
-struct byte_source find_rows(const struct dlbuf_prepare *p, const struct band *b,
-			     const struct byte_group *g, const void *data, int64_t pitch,
-			     uint32_t y, int64_t *row)
+int64_t find_rows(const struct dlbuf_prepare *p, const struct band *b, const struct byte_group *g,
+		  const void *data, int64_t pitch, uint32_t y, struct byte_source *from)
 {
 	const struct axis *axis = axis_of_rows(p, g);
 	float w = axis->taps > 1 ? axis->weights[((axis->n + 7) & ~7u) + y] : 0;
-	struct byte_source from = { .a = NULL };
+	int64_t row = axis->first[y] + (w == 1);
 
-	*row = axis->first[y] + (w == 1);
-	if (w != 1)
-		from.weight_b = fixed_weight(w);
+	from->a = from->b = NULL;
+	from->weight_b = w == 1 ? 0 : fixed_weight(w);
 	if (g->kept)
-		return from;
-	from.a = from.b = prepare_fetch(p, b, g->plane, data, pitch, *row, *row);
-	if (from.weight_b)
-		from.b = prepare_fetch(p, b, g->plane, data, pitch, *row + 1, *row);
-	return from;
+		return row;
+	from->a = from->b = prepare_fetch(p, b, g->plane, data, pitch, row, row);
+	if (from->weight_b)
+		from->b = prepare_fetch(p, b, g->plane, data, pitch, row + 1, row);
+	return row;
 }
 
 /* Scales the kept rows that are missing. Sets in[] for the components of the group. */
@@ -562,21 +584,24 @@ static void pairs_row(const struct dlbuf_prepare *p, const struct band *b,
 		      const void *const planes[], const int64_t pitches[], uint32_t y, uint8_t *dst)
 {
 	const struct byte_pairs *q = &p->pairs;
-	size_t each = q->packed ? 4 : 2, at = (p->x[1].high - p->x[1].low) * each;
+	size_t at = (size_t)(p->x[1].high - p->x[1].low) * (q->packed ? 4 : 2);
 	/* A luma row of whole vectors is read in place. */
 	bool whole = !q->packed && !q->halved && p->width % 32 == 0;
 	struct byte_source from[2] = { { .weight_b = 0 } };
-	int64_t row;
 
 	for (int i = q->packed || whole; i < 2; i++) {
 		const struct byte_group *g = &p->groups[i];
 
-		from[i] = find_rows(p, b, g, planes[g->plane], pitches[g->plane], y, &row);
+		find_rows(p, b, g, planes[g->plane], pitches[g->plane], y, &from[i]);
 	}
 	for (int i = 0; i < 2; i++) {
 		uint8_t *last = (uint8_t *)(uintptr_t)(i ? from[1].b : from[1].a) + at;
 
-		memcpy(last, last - each, each);
+		/* Sizes that are constants need no call. */
+		if (q->packed)
+			memcpy(last, last - 4, 4);
+		else
+			memcpy(last, last - 2, 2);
 	}
 	if (q->packed)
 		from[0] = from[1];
@@ -603,6 +628,37 @@ static void copied_row(const struct dlbuf_prepare *p, const struct band *b,
 	p->byte_kernels->copied(dst, places, from, p->width, p->order, p->byte_values.flip);
 }
 
+static void demosaiced_row(const struct dlbuf_prepare *p, const struct band *b, const void *data,
+			   int64_t pitch, uint32_t y, uint8_t *const to[3], bool pixels)
+{
+	struct mosaic_row from = prepare_mosaic_row(p, b, data, pitch, p->y[0].first[y]);
+	/* The row's own colour beside green is for the last channel. */
+	bool back = from.red == p->byte_values.reversed;
+	uint8_t *const channels[3] = { to[back ? 2 : 0], to[1], to[back ? 0 : 2] };
+
+	p->byte_kernels->mosaic(pixels ? to : channels, &from, p->width, pixels, back,
+				p->byte_values.flip);
+}
+
+/* Where the kernels write the channels: with `pixels` or `plain` to the tensor. */
+static void find_channels(const struct dlbuf_prepare *p, const struct band *b, uint8_t *dst,
+			  bool pixels, bool plain, int64_t channel, uint8_t *to[3])
+{
+	for (uint32_t c = 0; c < p->nout; c++)
+		to[c] = plain ? dst + c * channel : (uint8_t *)b->out[c];
+	if (pixels)
+		to[0] = dst;
+}
+
+/* Copies the rows of the channels to the tensor, unless they are there. */
+static void spread_row(const struct dlbuf_prepare *p, const struct band *b, uint8_t *dst,
+		       bool there, int64_t along, int64_t channel)
+{
+	for (uint32_t c = 0; c < p->nout && !there; c++)
+		for (uint32_t i = 0; i < p->width; i++)
+			dst[c * channel + i * along] = ((const uint8_t *)b->out[c])[i];
+}
+
 void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		       const void *const planes[], const int64_t pitches[], uint32_t y,
 		       uint8_t *dst, int64_t along, int64_t channel,
@@ -622,14 +678,20 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		copied_row(p, b, planes, pitches, y, dst);
 		return;
 	}
+	if (p->mosaic) {
+		find_channels(p, b, dst, pixels, plain, channel, to);
+		demosaiced_row(p, b, planes[0], pitches[0], y, to, pixels);
+		spread_row(p, b, dst, pixels || plain, along, channel);
+		return;
+	}
 	if (p->wide.found)
 		wide_rows(p, b, planes[p->groups->plane], pitches[p->groups->plane], y, in);
 	for (uint32_t i = 0; i < p->ngroups && !p->wide.found; i++) {
 		const struct byte_group *g = &p->groups[i];
 		const void *data = planes[g->plane];
-		int64_t row, pitch = pitches[g->plane];
+		int64_t pitch = pitches[g->plane];
+		int64_t row = find_rows(p, b, g, data, pitch, y, &from[i]);
 
-		from[i] = find_rows(p, b, g, data, pitch, y, &row);
 		if (g->kept)
 			keep_rows(p, b, g, data, pitch, row, from[i].weight_b, &in[g->first]);
 	}
@@ -656,10 +718,7 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		memcpy(samples->rows, in, sizeof(in));
 		return;
 	}
-	for (uint32_t c = 0; c < p->nout; c++)
-		to[c] = plain ? dst + c * channel : (uint8_t *)b->out[c];
-	if (pixels)
-		to[0] = dst;
+	find_channels(p, b, dst, pixels, plain, channel, to);
 	if (v->reversed) {
 		struct byte_row first = in[0];
 
@@ -667,7 +726,5 @@ void prepare_bytes_row(const struct dlbuf_prepare *p, const struct band *b,
 		in[2] = first;
 	}
 	p->byte_kernels->results(to, in, p->width, v, p->nout, pixels);
-	for (uint32_t c = 0; c < p->nout && !pixels && !plain; c++)
-		for (uint32_t i = 0; i < p->width; i++)
-			dst[c * channel + i * along] = ((const uint8_t *)b->out[c])[i];
+	spread_row(p, b, dst, pixels || plain, along, channel);
 }

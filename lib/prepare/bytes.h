@@ -38,6 +38,8 @@ typedef uint16_t vu __attribute__((vector_size(WIDE * 2), aligned(2)));
 #define AT_MOST(a, b) ((vs)vminq_s16((int16x8_t)(a), (int16x8_t)(b)))
 #define ZIP_LOW(a, b) ((vs)vzip1q_s16((int16x8_t)(a), (int16x8_t)(b)))
 #define ZIP_HIGH(a, b) ((vs)vzip2q_s16((int16x8_t)(a), (int16x8_t)(b)))
+#define MEAN(a, b) ((vt)vrhaddq_u8((uint8x16_t)(a), (uint8x16_t)(b)))
+#define PICK(mask, a, b) ((vt)vbslq_u8((uint8x16_t)(mask), (uint8x16_t)(a), (uint8x16_t)(b)))
 /* The number of vectors of results that are stored at once. */
 #define STEP 2
 #define FOUND(v, at) ((vb)vqtbl1q_u8((uint8x16_t)(v), (uint8x16_t)(at)))
@@ -62,6 +64,11 @@ void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP], const vs z[S
 	vst3q_u8(dst, v);
 }
 
+static inline void store_vectors(uint8_t *dst, vt x, vt y, vt z)
+{
+	vst3q_u8(dst, (uint8x16x3_t){ { (uint8x16_t)x, (uint8x16_t)y, (uint8x16_t)z } });
+}
+
 #else
 #define MULTIPLY(a, b) ((vs)X86(mulhrs_epi16)((vx)(a), (vx)(b)))
 #define LEFTS(t) ((vs)X86(srli_epi16)(X86(unpacklo_epi8)((vx){ 0 }, (vx)(t)), 1))
@@ -72,6 +79,8 @@ void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP], const vs z[S
 #define AT_MOST(a, b) ((vs)X86(min_epi16)((vx)(a), (vx)(b)))
 #define ZIP_LOW(a, b) ((vs)X86(unpacklo_epi16)((vx)(a), (vx)(b)))
 #define ZIP_HIGH(a, b) ((vs)X86(unpackhi_epi16)((vx)(a), (vx)(b)))
+#define MEAN(a, b) ((vt)X86(avg_epu8)((vx)(a), (vx)(b)))
+#define PICK(mask, a, b) ((vt)X86(blendv_epi8)((vx)(b), (vx)(a), (vx)(mask)))
 #define STEP 1
 #define FOUND(v, at) ((vb)_mm_shuffle_epi8((__m128i)(v), (__m128i)(at)))
 #define EACH_STEP(f) f(0)
@@ -90,9 +99,12 @@ static inline void store_results(uint8_t *dst, const vs x[STEP], uint8_t flip)
 
 #define BOTH(...) { __VA_ARGS__, __VA_ARGS__ }
 
+/*
+ * Stores 8 pixels of each 16 bytes, where xy has 8 values of x, then of y, and z begins with 8. The
+ * pixels of the next 16 bytes are `next` bytes behind.
+ */
 static inline __attribute__((always_inline))
-void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP], const vs z[STEP],
-				uint8_t flip)
+void store_eights(uint8_t *dst, size_t next, vt xy, vt z)
 {
 	static const uint8_t tables[4][32] = {
 		BOTH(0, 8, 128, 1, 9, 128, 2, 10, 128, 3, 11, 128, 4, 12, 128, 5),
@@ -100,15 +112,29 @@ void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP], const vs z[S
 		BOTH(13, 128, 6, 14, 128, 7, 15, 128, 0, 0, 0, 0, 0, 0, 0, 0),
 		BOTH(128, 5, 128, 128, 6, 128, 128, 7, 0, 0, 0, 0, 0, 0, 0, 0),
 	};
-	vt xy = RESULTS(x, y, flip), zz = RESULTS(z, z, flip), parts[2];
+	vt parts[2];
 
 	for (int i = 0; i < 2; i++)
 		parts[i] = (vt)X86(shuffle_epi8)((vx)xy, (vx)*(const vt *)tables[2 * i]) |
-			(vt)X86(shuffle_epi8)((vx)zz, (vx)*(const vt *)tables[2 * i + 1]);
-	for (int i = 0; i < WIDE; i += 8) {
-		memcpy(dst + 3 * i, (char *)&parts[0] + 2 * i, 16);
-		memcpy(dst + 3 * i + 16, (char *)&parts[1] + 2 * i, 8);
+			(vt)X86(shuffle_epi8)((vx)z, (vx)*(const vt *)tables[2 * i + 1]);
+	for (int i = 0; i < WIDE / 8; i++) {
+		memcpy(dst + i * next, (char *)&parts[0] + 16 * i, 16);
+		memcpy(dst + i * next + 16, (char *)&parts[1] + 16 * i, 8);
 	}
+}
+
+static inline __attribute__((always_inline))
+void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP], const vs z[STEP],
+				uint8_t flip)
+{
+	store_eights(dst, 24, RESULTS(x, y, flip), RESULTS(z, z, flip));
+}
+
+static inline void store_vectors(uint8_t *dst, vt x, vt y, vt z)
+{
+	store_eights(dst, 48, (vt)X86(unpacklo_epi64)((vx)x, (vx)y), z);
+	store_eights(dst + 24, 48, (vt)X86(unpackhi_epi64)((vx)x, (vx)y),
+		     (vt)X86(unpackhi_epi64)((vx)z, (vx)z));
 }
 #endif
 
@@ -612,30 +638,114 @@ vb four_pixels(const int32_t *places, const uint8_t *row, size_t i, vb order, ui
 	return FOUND(v, order) ^ flip;
 }
 
-static void copied(uint8_t *dst, const int32_t *places, const uint8_t *row, uint32_t n,
-		   const uint8_t order[16], uint8_t flip)
+/* Copies pixels, 16 at once. Returns how many; they may be fewer than n. */
+static inline __attribute__((always_inline))
+size_t sixteens(uint8_t *dst, const int32_t *places, const uint8_t *row, size_t n,
+		const uint8_t order[48], uint8_t flip)
 {
 	const vb how = *(const vb *)order;
 	size_t i = 0;
+
+#ifdef __aarch64__
+	/* Each 16 bytes of the pixels are in 32 bytes of the words. */
+	const vb second = *(const vb *)(order + 16) - 16, third = *(const vb *)(order + 32) - 32;
+	const size_t whole = places ? 0 : n & ~(size_t)15;
+	vb v[3];
+
+	for (const uint8_t *end = row + 4 * whole; row < end; row += 64, dst += 48) {
+		uint8x16x2_t a = vld1q_u8_x2(row), b = vld1q_u8_x2(row + 16);
+		uint8x16x2_t c = vld1q_u8_x2(row + 32);
+
+		v[0] = (vb)vqtbl2q_u8(a, (uint8x16_t)how) ^ flip;
+		v[1] = (vb)vqtbl2q_u8(b, (uint8x16_t)second) ^ flip;
+		v[2] = (vb)vqtbl2q_u8(c, (uint8x16_t)third) ^ flip;
+		for (int k = 0; k < 3; k++)
+			*(vb *)(dst + 16 * k) = v[k];
+	}
+	if (!places)
+		return whole;
+#endif
+	/* Each store of 4 pixels writes 4 bytes too many. The next store overwrites them. */
+	for (; i + 18 <= n; i += 16)
+		for (size_t k = i; k < i + 16; k += 4)
+			*(vb *)(dst + 3 * k) = four_pixels(places, row, k, how, flip);
+	return i;
+}
+
+static void copied(uint8_t *dst, const int32_t *places, const uint8_t *row, uint32_t n,
+		   const uint8_t order[48], uint8_t flip)
+{
+	const vb how = *(const vb *)order;
+	size_t i;
 	vb v;
 
-	/* Each store of 4 pixels writes 4 bytes too many. The next store overwrites them. */
-#define SIXTEEN(from)									\
-	for (; i + 18 <= n; i += 16)							\
-		for (size_t k = i; k < i + 16; k += 4)					\
-			*(vb *)(dst + 3 * k) = four_pixels(from, row, k, how, flip);
 	if (places)
-		SIXTEEN(places)
+		i = sixteens(dst, places, row, n, order, flip);
+	else if (flip)
+		i = sixteens(dst, NULL, row, n, order, flip);
 	else
-		SIXTEEN(NULL)
-#undef SIXTEEN
+		i = sixteens(dst, NULL, row, n, order, 0);
 	for (; i + 4 < n; i += 4) {
 		v = four_pixels(places, row, i, how, flip);
 		memcpy(dst + 3 * i, &v, 12);
 	}
+	if (i == n)
+		return;
 	i = n < 4 ? 0 : n - 4;
 	v = four_pixels(places, row, i, how, flip);
 	memcpy(dst + 3 * i, &v, n < 4 ? 3 * n : 12);
+}
+
+/* The mean of 4 bytes, rounded half up. */
+static inline vt mean_of_4(vt a, vt b, vt c, vt d)
+{
+	vt x = MEAN(a, b), y = MEAN(c, d);
+
+	/* All means are rounded up. If that of x and y was, one of the others must not have been. */
+	return MEAN(x, y) - (((a ^ b) | (c ^ d)) & (x ^ y) & 1);
+}
+
+static inline __attribute__((always_inline))
+void mosaic_of(uint8_t *const dst[3], const struct mosaic_row *from, size_t n, uint8_t flip,
+	       bool pixels, bool back)
+{
+	const uint8_t *up = from->rows[0], *at = from->rows[1], *down = from->rows[2];
+	/* The samples that are not green. */
+	const vt mask = (vt)((vu){ 0 } + (uint16_t)(from->green_first ? 0xff00 : 0x00ff));
+	const size_t at_once = sizeof(vt), each = pixels ? 3 : 1, rest = n % at_once;
+	uint8_t *const whole[3] = { dst[0], dst[pixels ? 0 : 1], dst[pixels ? 0 : 2] };
+	uint8_t last[3][3 * sizeof(vt)];
+
+	for (size_t i = 0; i < n; i += at_once) {
+		bool ends = i + at_once > n;
+#define LOAD(row) (*(const vt *)((row) + i))
+		vt here = LOAD(at), left = LOAD(at - 1), right = LOAD(at + 1);
+		vt above = LOAD(up), below = LOAD(down), v[3];
+
+		v[0] = PICK(mask, here, MEAN(left, right)) ^ flip;
+		v[1] = PICK(mask, mean_of_4(left, right, above, below), here) ^ flip;
+		v[2] = PICK(mask, mean_of_4(LOAD(up - 1), LOAD(up + 1), LOAD(down - 1),
+					    LOAD(down + 1)), MEAN(above, below)) ^ flip;
+#undef LOAD
+		if (pixels)
+			store_vectors(ends ? last[0] : whole[0] + 3 * i, v[back ? 2 : 0], v[1],
+				    v[back ? 0 : 2]);
+		for (int c = 0; c < 3 && !pixels; c++)
+			*(vt *)(ends ? last[c] : whole[c] + i) = v[c];
+	}
+	for (int c = 0; c < (pixels ? 1 : 3) && rest; c++)
+		memcpy(whole[c] + (n - rest) * each, last[c], rest * each);
+}
+
+static void mosaic(uint8_t *const to[3], const struct mosaic_row *from, uint32_t n, bool pixels,
+		   bool back, uint8_t flip)
+{
+	if (!pixels)
+		mosaic_of(to, from, n, flip, false, false);
+	else if (back)
+		mosaic_of(to, from, n, flip, true, true);
+	else
+		mosaic_of(to, from, n, flip, true, false);
 }
 
 /* These loops are large. With SSE4.1 the loops for other sources are used in their place. */
@@ -801,50 +911,66 @@ void chroma_at(vs out[3], vs luma[2], size_t k, const struct pairs_from *f, stru
 		luma_of(luma, a, b, f, how);
 }
 
+/* How far a line of pairs is computed: chroma before the next pairs, theirs, and their luma. */
+struct pairs_at {
+	vs before[3], now[3], ahead[2];
+	size_t k;
+};
+
+/* Computes the next WIDE pairs. With `halved` they become vector j. */
+static inline __attribute__((always_inline))
+void next_pairs(vs out[3][2], int j, struct pairs_at *at, const struct pairs_from *f,
+		struct pairs_are how)
+{
+	const struct pairs_are plain = { .packed = how.packed, .halved = how.halved };
+	vs next[3], y[2] = { at->ahead[0], at->ahead[1] };
+	pair_byte a[2], b[2];
+
+	if (!how.packed) {
+		pair_bytes(a, f->luma.a + 2 * at->k, plain);
+		if (how.halved)
+			pair_bytes(b, f->luma.b + 2 * at->k, plain);
+		luma_of(y, a, b, f, how);
+	}
+	at->k += WIDE;
+	chroma_at(next, at->ahead, at->k, f, how);
+	for (int c = 0; c < 3; c++) {
+		vs behind = BEHIND(at->now[c], next[c]);
+		vs side = how.halved ? behind : BEFORE(at->before[c], at->now[c]);
+
+		out[c][j] = y[0] + towards(at->now[c], side, how.moved);
+		if (!how.halved)
+			out[c][1] = y[1] + towards(at->now[c], behind, 2 - how.moved);
+		at->before[c] = at->now[c];
+		at->now[c] = next[c];
+	}
+}
+
 static inline __attribute__((always_inline))
 void pairs_of(uint8_t *dst, size_t n, const struct pairs_from *from, uint8_t flip,
 	      struct pairs_are how)
 {
 	/* A local copy: no store to a row can change it. */
 	const struct pairs_from f = *from;
-	const struct pairs_are plain = { .packed = how.packed, .halved = how.halved };
 	const size_t at_once = how.halved ? AT_ONCE : 2 * WIDE;
+	struct pairs_at at = { .k = 0 };
 	uint8_t last[6 * AT_ONCE];
-	vs now[3], next[3], before[3], y[2] = { { 0 } }, ahead[2] = { { 0 } };
-	pair_byte a[2], b[2];
-	size_t k = 0;
+	vs out[3][2];
+	size_t i = 0;
 
-	chroma_at(now, ahead, 0, &f, how);
+	chroma_at(at.now, at.ahead, 0, &f, how);
 	for (int c = 0; c < 3; c++)
-		before[c] = (vs){ 0 } + now[c][0];
-	for (size_t i = 0; i < n; i += at_once) {
-		uint8_t *to = i + at_once <= n ? dst + 3 * i : last;
-		vs out[3][2];
-
-		for (int j = 0; j < (how.halved ? STEP : 1); j++) {
-			if (how.packed) {
-				y[0] = ahead[0];
-				y[1] = ahead[1];
-			} else {
-				pair_bytes(a, f.luma.a + 2 * k, plain);
-				if (how.halved)
-					pair_bytes(b, f.luma.b + 2 * k, plain);
-				luma_of(y, a, b, &f, how);
-			}
-			k += WIDE;
-			chroma_at(next, ahead, k, &f, how);
-			for (int c = 0; c < 3; c++) {
-				vs behind = BEHIND(now[c], next[c]);
-				vs side = how.halved ? behind : BEFORE(before[c], now[c]);
-
-				out[c][j] = y[0] + towards(now[c], side, how.moved);
-				if (!how.halved)
-					out[c][1] = y[1] + towards(now[c], behind, 2 - how.moved);
-				before[c] = now[c];
-				now[c] = next[c];
-			}
+		at.before[c] = (vs){ 0 } + at.now[c][0];
+	/* Two steps at once need no copies of vectors between them. Planar pairs gain most. */
+	for (; !how.packed && !how.halved && !flip && i + 2 * at_once <= n; i += 2 * at_once)
+		for (int half = 0; half < 2; half++) {
+			next_pairs(out, 0, &at, &f, how);
+			store_pairs(dst + 3 * (i + half * at_once), out, 0, how);
 		}
-		store_pairs(to, out, flip, how);
+	for (; i < n; i += at_once) {
+		for (int j = 0; j < (how.halved ? STEP : 1); j++)
+			next_pairs(out, j, &at, &f, how);
+		store_pairs(i + at_once <= n ? dst + 3 * i : last, out, flip, how);
 	}
 	if (n % at_once)
 		memcpy(dst + n / at_once * at_once * 3, last, n % at_once * 3);
@@ -905,4 +1031,5 @@ static void pairs(uint8_t *dst, const struct byte_pairs *q, const struct byte_so
 #define FLOATS NULL, NULL
 #endif
 
-const struct byte_kernels KERNELS = { WIDE, wide, samples, results, direct, copied, PAIRS, FLOATS };
+const struct byte_kernels KERNELS = { WIDE, wide, samples, results, direct, copied, mosaic,
+				      PAIRS, FLOATS };

@@ -277,7 +277,8 @@ struct dlbuf_prepare {
 	bool in_floats;		/* samples are exact in fixed point; only the matrix is in floats */
 	bool direct;
 	bool copied;			/* a pixel is three bytes of a word of 4, unchanged */
-	uint8_t order[16];		/* for 4 pixels: indices of their bytes in 4 words */
+	bool mosaic;			/* or it is a pixel of a mosaic of bytes, unchanged */
+	uint8_t order[48];		/* for 16 pixels: indices of their bytes in 16 words */
 	struct byte_pairs pairs;
 	/* Or group 0 has a filter of more than two samples. */
 	struct {
@@ -470,6 +471,15 @@ struct prepare_kernels {
 			   int32_t zero_point);
 };
 
+/*
+ * A row of a mosaic and those above and below it. Each has a column more at both sides, and memory
+ * for 32 more columns.
+ */
+struct mosaic_row {
+	const void *rows[3];
+	bool green_first, red;		/* its first sample is green; it has red beside green */
+};
+
 /* The same for bytes: rows of samples have room for whole vectors of 16. */
 struct byte_kernels {
 	uint32_t batch;		/* rows of wide() */
@@ -495,7 +505,13 @@ struct byte_kernels {
 		       const struct byte_row kept[2], uint32_t n, const struct byte_values *v);
 	/* Pixels that are copied: the words are at places, or with NULL one behind the other. */
 	void (*copied)(uint8_t *dst, const int32_t *places, const uint8_t *row, uint32_t n,
-		       const uint8_t order[16], uint8_t flip);
+		       const uint8_t order[48], uint8_t flip);
+	/*
+	 * Means of a mosaic's nearest samples, rounded half up. to[0] gets the row's own colour
+	 * beside green, to[1] green, to[2] the other; pixels: all 3 to[0], with `back` in reverse.
+	 */
+	void (*mosaic)(uint8_t *const to[3], const struct mosaic_row *from, uint32_t n,
+		       bool pixels, bool back, uint8_t flip);
 	bool planar;	/* the next takes planar pairs, which the others can make as fast */
 	/* The same for pairs, or NULL: rows of luma and chroma, with one more sample at the end. */
 	void (*pairs)(uint8_t *dst, const struct byte_pairs *pairs,
@@ -516,6 +532,10 @@ struct byte_kernels {
 /* rows.c: the values of a plane's row, in the place of one before `oldest` if it is not there. */
 const void *prepare_fetch(const struct dlbuf_prepare *p, const struct band *b, uint32_t plane,
 			  const void *data, int64_t pitch, int64_t row, int64_t oldest);
+
+/* rows.c: a row of a mosaic: bytes with p->mosaic, numbers of the type of s->rows without. */
+struct mosaic_row prepare_mosaic_row(const struct dlbuf_prepare *p, const struct band *b,
+				     const void *data, int64_t pitch, int64_t row);
 
 /*
  * bytes.c: whether a plan is computed in fixed point, and its groups. Then its tables and a

@@ -304,7 +304,8 @@ static const char *wide_row(const struct dlbuf_prepare *p, const struct band *b,
 			    int64_t pitch, int64_t row)
 {
 	const struct source *s = &p->source;
-	uint32_t low = p->x[0].low, high = p->x[0].high, each = value_bytes(s->rows);
+	uint32_t low = p->x[0].low, high = p->x[0].high;
+	uint32_t each = p->mosaic ? 1 : value_bytes(s->rows);
 	uint32_t begin = low ? low - 1 : 0, end = high < s->width ? high + 1 : high, lead = 0;
 	char *dst = b->wide[row % 3], *at;
 
@@ -323,7 +324,10 @@ static const char *wide_row(const struct dlbuf_prepare *p, const struct band *b,
 	} else {
 		data += (size_t)begin * value_bytes(s->sample);
 	}
-	p->kernels->widen(dst + 8 * each, data, lead + end - begin, s);
+	if (p->mosaic)
+		memcpy(dst + 8, data, end - begin);
+	else
+		p->kernels->widen(dst + 8 * each, data, lead + end - begin, s);
 	if (!low)
 		memcpy(at - each, at + each, each);
 	at += (size_t)(high - low) * each;
@@ -332,22 +336,32 @@ static const char *wide_row(const struct dlbuf_prepare *p, const struct band *b,
 	return at - (size_t)(high - low) * each;
 }
 
+struct mosaic_row prepare_mosaic_row(const struct dlbuf_prepare *p, const struct band *b,
+				     const void *data, int64_t pitch, int64_t row)
+{
+	const struct source *s = &p->source;
+	const char *cell = s->pattern + row % 2 * 2;
+
+	return (struct mosaic_row){
+		.rows = { wide_row(p, b, data, pitch, row ? row - 1 : 1),
+			  wide_row(p, b, data, pitch, row),
+			  wide_row(p, b, data, pitch, row + 1 < s->height ? row + 1 : row - 1) },
+		.green_first = cell[p->x[0].low % 2] == 'G',
+		.red = cell[0] == 'R' || cell[1] == 'R',
+	};
+}
+
 /* A row of sums for each of R, G and B from a mosaic. */
 static void demosaic(const struct dlbuf_prepare *p, const struct band *b, char *dst,
 		     const char *data, int64_t pitch, int64_t row)
 {
 	const struct source *s = &p->source;
-	const char *cell = s->pattern + row % 2 * 2;
-	bool green_first = cell[p->x[0].low % 2] == 'G';
-	bool red = cell[0] == 'R' || cell[1] == 'R';
+	const struct mosaic_row from = prepare_mosaic_row(p, b, data, pitch, row);
 	size_t part = (size_t)p->rings[0].n / 3 * value_bytes(s->rows);
-	const void *rows[3];
 
-	rows[0] = wide_row(p, b, data, pitch, row ? row - 1 : 1);
-	rows[1] = wide_row(p, b, data, pitch, row);
-	rows[2] = wide_row(p, b, data, pitch, row + 1 < s->height ? row + 1 : row - 1);
-	p->kernels->mosaic(dst + (red ? 0 : 2) * part, dst + part, dst + (red ? 2 : 0) * part, rows,
-			   p->x[0].high - p->x[0].low, green_first, s->rows);
+	p->kernels->mosaic(dst + (from.red ? 0 : 2) * part, dst + part,
+			   dst + (from.red ? 2 : 0) * part, from.rows,
+			   p->x[0].high - p->x[0].low, from.green_first, s->rows);
 }
 
 /* H, S and V of 8 bits to R, G and B of 0 to 255. */

@@ -175,6 +175,8 @@ static bool reached_sum[10];
 static bool reached_load[BYTES_IN_ORDER + 1][4], reached_kind[BYTES_BGR_OF_YUV + 1][2],
 	reached_direct[2];
 static bool reached_pairs[2][2][2][2][2], reached_copied[2];
+/* Rows of a mosaic in a tensor: planes; pixels of R, G, B; of B, G, R. */
+static bool reached_mosaic[3];
 /* And those of floats.h: rows as they are or sums of two. */
 static bool reached_floats[BYTES_YUV + 1][2], reached_direct_floats[3];
 
@@ -187,6 +189,7 @@ enum path {
 	PATH_DIRECT,
 	PATH_PAIRS,
 	PATH_COPIED,
+	PATH_MOSAIC,
 	PATH_EXACT,
 	PATH_EXACT_DIRECT,
 };
@@ -197,6 +200,8 @@ static enum path path_of(const struct dlbuf_prepare *p, bool pixels)
 		return p->rings[0].direct ? PATH_FLOATS : PATH_WIDE;
 	if (p->wide.found)
 		return PATH_WIDE_BYTES;
+	if (p->mosaic)
+		return PATH_MOSAIC;
 	if (p->in_floats)
 		return p->direct ? PATH_EXACT_DIRECT : PATH_EXACT;
 	return !pixels ? PATH_BYTES : p->pairs.found ? PATH_PAIRS : p->copied ? PATH_COPIED :
@@ -243,6 +248,8 @@ static void reach(const struct dlbuf_prepare *p)
 		reached_direct[p->groups[1].kept] = true;
 	if (p->ngroups && p->copied)
 		reached_copied[p->groups[0].load == BYTES_OF_4] = true;
+	if (p->ngroups && p->mosaic)
+		reached_mosaic[!p->nhwc ? 0 : p->byte_values.reversed ? 2 : 1] = true;
 	if (p->ngroups && q->found)
 		reached_pairs[q->packed][q->chroma_first][q->halved][q->moved]
 			     [q->v_first == (p->byte_values.kind == BYTES_YUV)] = true;
@@ -325,7 +332,8 @@ static int compare(const struct run *r, double *worst)
 			wrong += data[i] != 0x5a || data[i + 2 * image] != 0x5a;
 		if (!wrong)
 			wrong = compare_image(r, &info, components, n, data + image,
-					      plan->ngroups && !plan->in_floats,
+					      plan->ngroups && !plan->in_floats &&
+					      !plan->mosaic,
 					      plan->wide.found ? &worst_of_wide : &worst_of_bytes,
 					      worst);
 		reach(plan);
@@ -493,6 +501,54 @@ TEST(pairs)
 			CHECK_MSG((fixed && (k & 16 ? !!fixed->pairs : fixed->planar)) ==
 				  reached_pairs[k >> 4][k >> 3 & 1][k >> 2 & 1][k >> 1 & 1][k & 1],
 				  "pairs %u", k);
+}
+
+/*
+ * A mosaic of bytes at its own size: each pattern, each width, in a part that begins anywhere. The
+ * means are exact, so compare() allows half a unit.
+ */
+TEST(mosaics)
+{
+	static const struct {
+		uint32_t code;
+		const char *mosaic;
+	} patterns[] = { { CC('R','G','G','B'), "RGGB" }, { CC('B','A','8','1'), "BGGR" },
+		{ CC('G','B','R','G'), "GBRG" }, { CC('G','R','B','G'), "GRBG" } };
+	const struct byte_kernels *fixed;
+	double worst = 0;
+
+	prepare_choose(&fixed);
+	for (uint32_t i = 0; i < ARRAY_SIZE(patterns) * 2 * 99; i++) {
+		uint32_t p = i / 198, part = i / 99 % 2, w = i % 99 + 2, n = i + w / 7;
+		struct layout l = { .name = patterns[p].mosaic, .code = patterns[p].code,
+			.space = V4L2, .depth = 8, .bits = 8, .hsub = 1, .vsub = 1,
+			.at = { { 0, 0, 1 } }, .groups = { 1 }, .mosaic = patterns[p].mosaic };
+		struct run r = { &l, part ? w + 1 + n % 3 : w, part ? 9 : 2 + n % 4, {
+			.size = sizeof(r.o), .dtype = types[1 + n % 5 / 4],
+			.channels = n % 2 ? DLBUF_CHANNELS_BGR : 0,
+			.flags = n / 2 % 2 ? DLBUF_PREPARE_NHWC : 0,
+			.turn = n / 4 % 8 == 7 ? 1 + n / 32 % 3 : 0 }, true };
+
+		r.o.zero_point = r.o.dtype.code == kDLInt ? -128 : 0;
+		if (part) {
+			r.o.crop_x = n % 2;
+			r.o.crop_y = n / 2 % 2;
+			r.o.crop_width = w;
+			r.o.crop_height = 6 + n / 3 % 2;
+		}
+		r.o.width = w;
+		r.o.height = part ? 6 + n / 3 % 2 : r.h;
+		if (r.o.turn % 2) {
+			r.o.width = r.o.height;
+			r.o.height = w;
+		}
+		state = i;
+		CHECK(!compare(&r, &worst));
+	}
+	ktap_note(NULL, 0, "plans of mosaics: %u", taken[PATH_MOSAIC]);
+	CHECK(!fixed || taken[PATH_MOSAIC] >= ARRAY_SIZE(patterns) * 2 * 99);
+	for (int how = 0; how < 3; how++)
+		CHECK_MSG(reached_mosaic[how] == !!fixed, "mosaics, order %d", how);
 }
 
 /*
@@ -800,10 +856,12 @@ TEST(widths_between_pages)
 		uint32_t least;		/* narrower ones take another path */
 	} rows[] = {
 		{ "NV12", 1, 1, 4, 4, BILINEAR, U8, true, PATH_PAIRS, 1 },
+		{ "NV21", 1, 1, 4, 4, BILINEAR, I8, true, PATH_PAIRS, 1 },
 		{ "NV21", 2, 1, 8, 4, BILINEAR, I8, true, PATH_PAIRS, 1 },
 		{ "YUYV", 1, 1, 3, 3, BILINEAR, U8, true, PATH_PAIRS, 1 },
 		{ "VYUY", 2, 1, 4, 2, BILINEAR, U8, true, PATH_PAIRS, 1 },
 		{ "XRGB8888", 1, 1, 3, 3, BILINEAR, U8, true, PATH_COPIED, 1 },
+		{ "XRGB8888", 1, 1, 3, 3, NEAREST, I8, true, PATH_COPIED, 1 },
 		{ "RGBX8888", 7, 1, 3, 2, NEAREST, I8, true, PATH_COPIED, 4 },
 		{ "NV12", 3, 2, 6, 4, BILINEAR, U8, true, PATH_DIRECT, 2 },
 		{ "NV16", 5, 3, 4, 4, NEAREST, U8, true, PATH_DIRECT, 2 },
@@ -835,7 +893,9 @@ TEST(widths_between_pages)
 		{ "Y210", 3, 2, 3, 2, BILINEAR, F32, false, PATH_FLOATS, 1 },
 		{ "XBGR16161616", 3, 2, 3, 2, BILINEAR, F32, true, PATH_FLOATS, 1 },
 		{ "RGB565", 3, 2, 3, 2, BILINEAR, U8, true, PATH_FLOATS, 1 },
-		{ "SRGGB8", 1, 1, 4, 4, BILINEAR, U8, true, PATH_FLOATS, 2 },
+		{ "SRGGB8", 1, 1, 4, 4, BILINEAR, U8, true, PATH_MOSAIC, 2 },
+		{ "SRGGB8", 1, 1, 3, 3, NEAREST, I8, false, PATH_MOSAIC, 2 },
+		{ "SRGGB8", 3, 2, 4, 4, BILINEAR, U8, true, PATH_FLOATS, 2 },
 		{ "SGBRG10", 3, 2, 5, 4, BILINEAR, F32, false, PATH_FLOATS, 2 },
 		{ "SGRBG12", 2, 1, 8, 4, BILINEAR, U8, true, PATH_FLOATS, 2 },
 		{ "SBGGR16", 3, 2, 5, 4, BILINEAR, F32, false, PATH_WIDE, 2 },
