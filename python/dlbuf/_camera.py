@@ -3,38 +3,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import re
-import threading
-import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from types import EllipsisType
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Device
-from ._errors import (ClosedError, DeadlineError, Error, InvalidError,
-                      UnsupportedError)
+from ._errors import ClosedError, Error, InvalidError, UnsupportedError
 from ._frames import TensorFrame, make_frame
-from ._producers import find_format, find_view, integers, name_in
-from ._types import Access, CodeSpace, FormatInfo, View
+from ._producers import best_view, find_format, find_view, integers, name_in
+from ._stream import Stream, within
+from ._types import Access, CodeSpace, View
 from ._v4l2 import (CameraFormat, CameraInfo, Controls, check_process,
                     read_formats, sysfs_name)
-
-if TYPE_CHECKING:
-    import asyncio
-
-    from typing_extensions import Self
 
 _EINVAL = 22
 _PROBE = 1
 TRY_EXPORTER = 'exporter="udmabuf"'
 # The most that V4L2 has.
 _MAX_BUFFERS = 32
-# Seconds; the library's clock has no more.
-_FOREVER = 1e9
 
 
 def _codes(format: str | int) -> list[int]:
@@ -70,22 +59,6 @@ def parse_size(size: Any) -> tuple[int, int]:
         raise InvalidError(_EINVAL, f"the size {size!r} is not a width and a "
                            'height in pixels, such as (640, 480) or "640x480"')
     return numbers[0], numbers[1]
-
-
-def _within(value: Any, least: float, most: float) -> bool:
-    """Whether it is a number from least to most."""
-    try:
-        return bool(least <= value <= most)
-    except TypeError:
-        return False
-
-
-def _check_timeout(timeout: Any) -> float | None:
-    known = timeout is None or _within(timeout, 0, _FOREVER)
-    if not known and not _within(timeout, 0, float("inf")):
-        raise InvalidError(_EINVAL, "a timeout is seconds, from 0 on, or "
-                           f"None, not {timeout!r}")
-    return timeout if known else None
 
 
 def _parse_crop(crop: Any) -> tuple[int, int, int, int]:
@@ -172,14 +145,7 @@ def find_node(node: Any) -> str:
                 f"{_listed(every) or 'none'}")
 
 
-def _best_view(info: FormatInfo) -> View:
-    for view in (View.PLANES, View.WORDS, View.ROWS):
-        if view in info.views:
-            return view
-    return View.BYTES
-
-
-class Camera(Iterator[TensorFrame], AsyncIterator[TensorFrame]):
+class Camera(Stream[TensorFrame]):
     """A capture node of V4L2, whose frames are leases.
 
     Each frame is a TensorFrame over the camera's own memory. The camera writes
@@ -246,7 +212,7 @@ class Camera(Iterator[TensorFrame], AsyncIterator[TensorFrame]):
         if not integers([buffers], 1) or not 1 <= buffers <= _MAX_BUFFERS:
             raise InvalidError(_EINVAL, f"{buffers!r} buffers, 1 to "
                                f"{_MAX_BUFFERS} are possible")
-        if fps is not None and not _within(fps, 0.001, 100000):
+        if fps is not None and not within(fps, 0.001, 100000):
             raise InvalidError(_EINVAL, f"fps: {fps!r} frames per second, 0.001 "
                                "to 100000 are possible")
         self.crop = None if crop is None else _parse_crop(crop)
@@ -258,12 +224,8 @@ class Camera(Iterator[TensorFrame], AsyncIterator[TensorFrame]):
         if not isinstance(exporter, (str, type(None))):     # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"an exporter is text, not {exporter!r}")
         self.exporter = exporter
-        _check_timeout(timeout)
-        self.timeout = timeout
-        self._lock = threading.Lock()
+        super().__init__(timeout)
         self._pid = os.getpid()
-        self._waiters: dict[asyncio.AbstractEventLoop,
-                            list[asyncio.Future[None]]] = {}
         self._control_ids: dict[str, int] = {}
         self._capture = self._open(codes, width, height, fps or 0.0, buffers,
                                    drop)
@@ -281,7 +243,7 @@ class Camera(Iterator[TensorFrame], AsyncIterator[TensorFrame]):
             self.view = self._view or View.BYTES
         else:
             self.format = name_in(info, code, space)
-            self.view = (_best_view(info) if self._view is None else
+            self.view = (best_view(info) if self._view is None else
                          self._view)
         if self.crop:
             try:
@@ -390,103 +352,13 @@ class Camera(Iterator[TensorFrame], AsyncIterator[TensorFrame]):
         """
         return self._capture.fileno()
 
+    def _name(self) -> str:
+        return self.node
+
     def _next(self, deadline: float | None) -> TensorFrame | None:
         got = self._capture.next(deadline, self.device, int(self.view),
                                  self.access, make_frame)
         return None if got is None else TensorFrame(*got)
-
-    def __next__(self) -> TensorFrame:
-        timeout = _check_timeout(self.timeout)
-        frame = self._next(None if timeout is None else
-                           time.monotonic() + timeout)
-        if frame is None:
-            raise StopIteration
-        return frame
-
-    # ------------------------------------------------------------- asyncio
-
-    async def frame(self, timeout: float | EllipsisType | None = ...
-                    ) -> TensorFrame:
-        """Awaits the next frame. timeout: seconds; None waits without a limit; by
-        default it is the Camera's.
-
-        A task that is cancelled loses no frame and no buffer, because it takes a
-        frame only in the step in which it returns. Several tasks, also of several
-        event loops, may wait. The call uses the loop's add_reader(), so the
-        program cannot use it with the same fd meanwhile. Raises ClosedError if
-        the camera is closed, also during the wait, and DeadlineError when the
-        time is over.
-
-        >>> import asyncio
-        >>> async def sizes(camera):
-        ...     y, uv = await camera.frame(timeout=10)
-        ...     return y.shape, uv.shape
-        >>> with dlbuf.Camera(0, format="NV12", size="320x180") as camera:
-        ...     asyncio.run(sizes(camera))
-        ((180, 320), (90, 160, 2))
-        """
-        frame = await self._await(timeout)
-        if frame is None:
-            raise ClosedError(errno.EPIPE, f"{self.node} is closed")
-        return frame
-
-    async def __anext__(self) -> TensorFrame:
-        frame = await self._await(...)
-        if frame is None:
-            raise StopAsyncIteration
-        return frame
-
-    async def _await(self, timeout: float | EllipsisType | None
-                     ) -> TensorFrame | None:
-        import asyncio      # takes as long as the rest of this package
-        loop = asyncio.get_running_loop()
-        seconds = _check_timeout(self.timeout if timeout is ... else timeout)
-        end = None if seconds is None else loop.time() + seconds
-        # The other tasks run also when a frame is always ready.
-        await asyncio.sleep(0)
-        while True:
-            try:
-                return self._next(0.0)
-            except DeadlineError:
-                if end is not None and loop.time() >= end:
-                    raise
-            await self._readable(loop, end)
-
-    async def _readable(self, loop: asyncio.AbstractEventLoop,
-                        end: float | None) -> None:
-        """Waits until there may be a frame or an error, or the time is over."""
-        waiter: asyncio.Future[None] = loop.create_future()
-        timer = None if end is None else loop.call_at(end, _wake, [waiter])
-        # Under the lock, so that close() on another thread sees the waiter, or
-        # the reader sees the file that close() leaves behind.
-        with self._lock:
-            waiters = self._waiters.setdefault(loop, [])
-            waiters.append(waiter)
-            try:
-                if len(waiters) == 1:
-                    loop.add_reader(self.fileno(), self._wake_all, loop)
-            except BaseException:
-                self._waiters.pop(loop)
-                raise
-        try:
-            await waiter
-        finally:
-            if timer:
-                timer.cancel()
-            with self._lock:
-                waiters = self._waiters.get(loop, [])
-                if waiter in waiters:
-                    waiters.remove(waiter)
-                    if not waiters:
-                        del self._waiters[loop]
-                        loop.remove_reader(self.fileno())
-
-    def _wake_all(self, loop: asyncio.AbstractEventLoop) -> None:
-        """In the loop's thread: each task tries, and waits again if it must."""
-        with self._lock:
-            waiters = self._waiters.pop(loop, [])
-            loop.remove_reader(self.fileno())
-        _wake(waiters)
 
     def close(self) -> None:
         """Stops the camera and closes it; a second call does nothing.
@@ -506,26 +378,10 @@ class Camera(Iterator[TensorFrame], AsyncIterator[TensorFrame]):
         try:
             self._capture.close(self.device)
         finally:
-            # The selectors have lost the node; a loop may be closed by now.
-            with self._lock:
-                loops = list(self._waiters)
-            for loop in loops:
-                with contextlib.suppress(RuntimeError):
-                    loop.call_soon_threadsafe(self._wake_all, loop)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *args: object) -> None:
-        self.close()
+            # The selectors have lost the node.
+            self._wake_loops()
 
     def __repr__(self) -> str:
         return (f"<dlbuf.Camera {self.node}, {self.format} "
                 f"{self.size[0]}x{self.size[1]}"
                 f"{', closed' if self.closed else ''}>")
-
-
-def _wake(waiters: list[asyncio.Future[None]]) -> None:
-    for waiter in waiters:
-        if not waiter.done():
-            waiter.set_result(None)

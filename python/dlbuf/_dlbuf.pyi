@@ -783,6 +783,7 @@ def import_frame(
     release: Callable[[], object] | None,
     /,
 ) -> list[Tensor]: ...
+def check_frame(frame: tuple[Any, ...], /) -> None: ...
 def acquire_all(
     tensors: tuple[Tensor, ...], access: Access | int | str | None,
     deadline: SupportsFloat | None, /,

@@ -222,6 +222,18 @@ class TensorFrame(tuple[Tensor, ...]):
                 f"{i.sequence}, {len(self)} tensors>")
 
 
+def own_fds(frame: TensorFrame) -> Frame:
+    """The frame's record with the fds of its tensors: the producer's may be closed by now,
+    and their numbers reused."""
+    info, tensors = frame.info, tuple(frame)
+    if len(info.planes) == 1:
+        tensors = tensors[:1]
+    if len(tensors) != len(info.planes) or info.view != View.PLANES and len(tensors) > 1:
+        return info
+    return info._replace(planes=tuple(p._replace(fd=t.fd) for p, t in
+                                      zip(info.planes, tensors, strict=True)))
+
+
 def import_frame(*args: Any, **kwargs: Any) -> TensorFrame:
     """from_frame() for the adapters, whose frames are tuples with a lease."""
     tensors = from_frame(*args, **kwargs)

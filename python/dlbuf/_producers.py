@@ -234,6 +234,14 @@ def find_view(view: View | str) -> View:
             f"{', '.join(v.name.lower() for v in View)}") from None
 
 
+def best_view(info: FormatInfo) -> View:
+    """The tensors with most meaning that all of the format's bytes are in."""
+    for view in (View.PLANES, View.WORDS, View.ROWS):
+        if view in info.views:
+            return view
+    return View.BYTES
+
+
 def integers(values: Any, n: int) -> tuple[int, ...] | None:
     """n whole numbers, or None."""
     try:

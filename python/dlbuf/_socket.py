@@ -12,9 +12,9 @@ from typing import Any
 from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Device, Tensor
 from ._errors import InvalidError, UnsupportedError
-from ._frames import TensorFrame, frame_args, make_frame
+from ._frames import TensorFrame, frame_args, make_frame, own_fds
 from ._producers import KEEP, MAY_COPY, find_view
-from ._types import Access, Frame, View
+from ._types import Access, View
 
 _EINVAL, _EOPNOTSUPP = 22, 95
 
@@ -36,15 +36,6 @@ def _wait(sock: socket | int) -> tuple[int, bool, float | None]:
     if timeout is None:
         return sock.fileno(), True, None
     return sock.fileno(), timeout > 0, time.monotonic() + timeout
-
-
-def _own_fds(what: TensorFrame) -> Frame:
-    """The producer's fds may be closed by now, and their numbers reused."""
-    info, tensors = what.info, tuple(what)
-    if info.view != View.PLANES or len(tensors) != len(info.planes):
-        return info
-    return info._replace(planes=tuple(p._replace(fd=t.fd) for p, t in
-                                      zip(info.planes, tensors, strict=True)))
 
 
 def send(sock: socket | int,
@@ -79,7 +70,7 @@ def send(sock: socket | int,
             raise UnsupportedError(
                 _EOPNOTSUPP, "the tensors do not show all of the frame's "
                 "planes: send them as a list")
-        _dlbuf.send_frame(wait, tuple(what), frame_args(_own_fds(what)))
+        _dlbuf.send_frame(wait, tuple(what), frame_args(own_fds(what)))
     elif isinstance(what, Tensor):
         _dlbuf.send(wait, (what,))
     else:

@@ -359,6 +359,7 @@ int share_all(PyObject *tuple, DLManagedTensorVersioned *dl[]);
 /* Deletes n tensors. */
 void delete_all(DLManagedTensorVersioned *dl[], int n);
 PyObject *import_frame(PyObject *module, PyObject *args);
+PyObject *check_frame(PyObject *module, PyObject *described);
 PyObject *acquire_all(PyObject *module, PyObject *args);
 
 /* ------------------------------------------------------------ socket.c */

@@ -358,3 +358,31 @@ int parse_frame(PyObject *args, struct dlbuf_frame *frame)
 	frame->orientation = orientation;
 	return 0;
 }
+
+/*
+ * check_frame(frame_args()): raises what import_frame() would raise for the layout of its tensors.
+ * Planes without bytes have no end here. The fds are not used.
+ */
+PyObject *check_frame(PyObject *module, PyObject *described)
+{
+	struct dlbuf_import_opts opts = { .size = sizeof(opts) };
+	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
+	struct dlbuf_frame frame;
+	PyObject *view;
+	uint32_t n;
+	int ret;
+
+	(void)module;
+	if (parse_frame(described, &frame))
+		return NULL;
+	view = PyTuple_GetItem(described, 3);
+	opts.view = view ? PyLong_AsUnsignedLong(view) : 0;
+	if (PyErr_Occurred())
+		return NULL;
+	ret = dlbuf_frame_layouts(&frame, &opts, layouts, &n);
+	if (ret) {
+		raise_dlbuf(ret);
+		return NULL;
+	}
+	Py_RETURN_NONE;
+}

@@ -606,6 +606,7 @@ static PyMethodDef methods[] = {
 	{ "exporters", list_exporters, METH_NOARGS, NULL },
 	{ "from_fd", METHOD(from_fd), METH_FASTCALL | METH_KEYWORDS, DOC_from_fd },
 	{ "import_frame", import_frame, METH_VARARGS, NULL },
+	{ "check_frame", check_frame, METH_O, NULL },
 	{ "acquire_all", acquire_all, METH_VARARGS, NULL },
 	{ "alloc", alloc, METH_VARARGS, NULL },
 	{ "send", send_tensors, METH_VARARGS, NULL },

@@ -353,7 +353,8 @@ PyObject *view(PyObject *module, PyObject *args)
 		return NULL;
 	from = t->dl->dl_tensor.dtype;
 	bits = l.dl.dtype.bits * l.dl.dtype.lanes;
-	if (bits == (unsigned int)from.bits * from.lanes ||
+	/* The library compares with the bytes of a dma-buf's tensor. */
+	if (!t->src || bits == (unsigned int)from.bits * from.lanes ||
 	    (tensor_is_whole(t) && bits == 8 * dtype_bytes(from)))
 		ret = tensor_view(t, &l, 0);
 	else

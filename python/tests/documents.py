@@ -106,7 +106,10 @@ def items(module: ModuleType) -> Iterator[Item]:
             continue
         fields: Any = getattr(obj, "__members__", getattr(obj, "_fields", ()))
         under = _under_members(obj) if fields else {}
-        for key, value in vars(obj).items():
+        # Those of the package's base classes, too, as Camera.frame().
+        members = {k: v for cls in reversed(obj.__mro__) if cls.__module__ != "builtins" and
+                   cls.__module__.startswith(module.__name__) for k, v in vars(cls).items()}
+        for key, value in members.items():
             if key in fields:
                 yield Item(f"{name}.{key}", "data", under.get(key, ""))
             if key[0] == "_" or key in fields:

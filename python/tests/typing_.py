@@ -8,6 +8,7 @@ import numpy as np
 from typing_extensions import assert_type
 
 import dlbuf
+import dlbuf.zenoh
 from dlbuf import (Access, CanDLPack, CanDLPackDevice, Device, DLDeviceType,
                    DType, Exported, Frame, PathInfo, Tensor, TensorFrame)
 
@@ -85,6 +86,9 @@ def uses(fd: int, other: Any, array: Array) -> None:
         assert_type(camera.controls.info("hue"), dlbuf.ControlInfo)
         assert_type(camera.formats[0].sizes[0].fps, tuple[float, ...])
     assert_type(dlbuf.cameras()[0].formats, list[dlbuf.CameraFormat])
+    for got_one in dlbuf.zenoh.subscribe("key", pool=2, view="luma"):
+        assert_type(got_one.prepared, dlbuf.PrepareInfo | None)
+    assert_type(dlbuf.zenoh.publish(camera, "key", prepare=dlbuf.Preparer("yolo")).sent, int)
     got = dlbuf.recv(fd, access="read")
     assert_type(got, Tensor | list[Tensor] | TensorFrame)
     assert_type(dlbuf.recv_tensor(fd, keep=True), Tensor)

@@ -223,6 +223,10 @@ $(call step,python@fuzz):
 $(call step,python@libraries): | python@host
 	$(ktap) $(patsubst %,--free 'python/%',uv pycache mypy mypy-tests src */pyvenv.cfg) -- tests/abi/root trixie python/tests/host $(dir)/python $(libraries) peers docs
 
+# Frames to another machine, over the loopback interface; memfds replace dma-bufs.
+$(call step,python@zenoh): | python@host
+	$(ktap) --has $(dir)/python/site/dlbuf -- python/tests/host $(dir)/python zenoh
+
 # ---------------------------------------------------------------- tests with dma-bufs: the lab
 
 $(call step,lab@selftest):

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: MIT
+"""The message beside the bytes of a frame that goes to another machine: docs/wire.md.
+
+All of it comes from a network: parse() checks each byte, before anything is allocated.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import time
+from typing import Any, NamedTuple, NoReturn
+
+from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
+from ._errors import Error, UnsupportedError
+from ._frames import frame_args
+from ._prepare import PrepareInfo
+from ._producers import best_view, find_format, name_in
+from ._types import (MOD_LINEAR, Clock, CodeSpace, Colour, DType, Field, Frame, Order,
+                     Orientation, Plane, View, dtype_name, parse_dtype)
+
+_EPROTO = 71
+MAGIC, VERSION = 0x4E424C44, 1
+FRAME, TENSOR = 1, 2
+MAX_PLANES, MAX_NDIM = 4, 8
+# Planes begin at multiples of it, which no element is larger than.
+ALIGN = 64
+
+# The fields of each part: names, and the codes of the struct module. docs/wire.md has them.
+_HEAD = {"magic": "I", "version": "H", "kind": "H", "bytes": "I", "reserved": "I",
+         "payload": "Q", "publisher": "Q", "number": "Q"}
+_FRAME = {"width": "I", "height": "I", "code": "I", "code_space": "I", "modifier": "Q",
+          "nplanes": "I", "flags": "I", "planes": "128s", "crop": "16s", "colour": "8s",
+          "timestamp_ns": "q", "sequence": "Q", "clock": "I", "field": "I", "order": "I",
+          "orientation": "I"}
+_PLANE = {"buffer": "I", "reserved": "I", "offset": "Q", "pitch": "q", "bytes": "Q"}
+_TENSOR = {"code": "B", "bits": "B", "lanes": "H", "ndim": "B", "channels": "B", "turn": "B",
+           "flip": "B", "width": "I", "height": "I", "scaled_width": "I", "scaled_height": "I",
+           "left": "i", "top": "i", "crop": "32s"}
+PARTS = {"head": _HEAD, "frame": _FRAME, "plane": _PLANE, "tensor": _TENSOR}
+# Little-endian, without padding.
+_STRUCTS = {name: struct.Struct("<" + "".join(fields.values()))
+            for name, fields in PARTS.items()}
+_CROP, _BOX, _DIM = struct.Struct("<4I"), struct.Struct("<4d"), struct.Struct("<q")
+_FIXED = _STRUCTS["head"].size + _STRUCTS["frame"].size
+# Of the largest message.
+MAX_BYTES = _FIXED + _STRUCTS["tensor"].size + MAX_NDIM * _DIM.size
+_DAMAGED, _SEQUENCE = 1, 2
+_FLIPS = "", "x", "y", "xy"
+# Counts from the boot of the sender, which mean nothing elsewhere.
+_FROM_BOOT = {Clock.MONOTONIC: time.CLOCK_MONOTONIC, Clock.BOOTTIME: time.CLOCK_BOOTTIME}
+
+
+class Tensor(NamedTuple):
+    """A model's input: its elements are compact, the last dimension first."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    prepared: PrepareInfo
+
+
+class Message(NamedTuple):
+    """A valid message. Without a tensor the payload has the frame's planes, whose offsets are
+    from its beginning; with one it has the tensor, and the frame is what that was made of."""
+
+    publisher: int
+    number: int
+    frame: Frame
+    tensor: Tensor | None
+
+
+class Refused(UnsupportedError):
+    """A message that is not valid: EPROTO."""
+
+
+def _refuse(text: str) -> NoReturn:
+    raise Refused(_EPROTO, text)
+
+
+def _in_real_time(frame: Frame) -> Frame:
+    if frame.clock not in _FROM_BOOT or frame.timestamp_ns is None:
+        return frame
+    ahead = time.time_ns() - time.clock_gettime_ns(_FROM_BOOT[frame.clock])
+    return frame._replace(clock=Clock.REALTIME, timestamp_ns=frame.timestamp_ns + ahead)
+
+
+def _write(part: str, **values: Any) -> bytes:
+    return _STRUCTS[part].pack(*(values[name] for name in PARTS[part]))
+
+
+def _read(part: str, data: bytes, at: int) -> dict[str, Any]:
+    return dict(zip(PARTS[part], _STRUCTS[part].unpack_from(data, at), strict=True))
+
+
+def pack(message: Message, payload: int) -> bytes:
+    """The message of a payload of so many bytes."""
+    f, tensor = _in_real_time(message.frame), message.tensor
+    planes = b"".join(_write("plane", buffer=0, reserved=0, offset=p.offset, pitch=p.pitch,
+                             bytes=p.bytes) for p in f.planes)
+    body = _write(
+        "frame", width=f.width, height=f.height, code=f.code, code_space=f.space,
+        modifier=f.modifier, nplanes=len(f.planes),
+        flags=_DAMAGED * f.damaged | _SEQUENCE * (f.sequence is not None),
+        planes=planes, crop=_CROP.pack(*f.crop or (0, 0, 0, 0)), colour=bytes(f.colour),
+        timestamp_ns=f.timestamp_ns or 0, sequence=f.sequence or 0, clock=f.clock,
+        field=f.field, order=Order.COMPLETE, orientation=f.orientation)
+    if tensor:
+        code, bits, lanes = parse_dtype(tensor.dtype)
+        i = tensor.prepared
+        body += _write(
+            "tensor", code=code, bits=bits, lanes=lanes, ndim=len(tensor.shape),
+            channels=i.channels, turn=i.turn, flip=_FLIPS.index(i.flip), width=i.width,
+            height=i.height, scaled_width=i.scaled_width, scaled_height=i.scaled_height,
+            left=i.left, top=i.top, crop=_BOX.pack(*i.crop))
+        body += b"".join(map(_DIM.pack, tensor.shape))
+    return _write("head", magic=MAGIC, version=VERSION, kind=TENSOR if tensor else FRAME,
+                  bytes=_STRUCTS["head"].size + len(body), reserved=0, payload=payload,
+                  publisher=message.publisher, number=message.number) + body
+
+
+def _one_of(kind: Any, name: str, value: int, *without: Any) -> Any:
+    if value not in kind.__members__.values() or value in without:
+        _refuse(f"{name} {value} is not one of a message's")
+    return kind(value)
+
+
+def _planes(f: dict[str, Any], payload: int) -> tuple[Plane, ...]:
+    """In order, not overlapping, inside the payload."""
+    size, end, planes = _STRUCTS["plane"].size, 0, list[Plane]()
+    for i in range(f["nplanes"]):
+        p = _read("plane", f["planes"], i * size)
+        if p["buffer"] or p["reserved"]:
+            _refuse(f"plane {i}: buffer {p['buffer']}, reserved {p['reserved']}, not 0")
+        if p["offset"] % ALIGN or p["offset"] < end or not p["bytes"]:
+            _refuse(f"plane {i}: {p['bytes']} bytes at {p['offset']}; planes are not empty, begin "
+                    f"at multiples of {ALIGN}, and follow one another")
+        end = p["offset"] + p["bytes"]
+        if end > payload:
+            _refuse(f"plane {i} ends at byte {end}, after the {payload} of the payload")
+        if not 0 <= p["pitch"] <= payload:
+            _refuse(f"plane {i}: a pitch of {p['pitch']} bytes")
+        planes.append(Plane(-1, p["pitch"], p["offset"], p["bytes"]))
+    if any(f["planes"][f["nplanes"] * size:]):
+        _refuse(f"bytes after the {f['nplanes']} planes are not 0")
+    return tuple(planes)
+
+
+def _frame(f: dict[str, Any], payload: int, kind: int) -> Frame:
+    if not (f["nplanes"] == 0 if kind == TENSOR else 1 <= f["nplanes"] <= MAX_PLANES):
+        _refuse(f"{f['nplanes']} planes")
+    if f["flags"] & ~(_DAMAGED | _SEQUENCE):
+        _refuse(f"unknown flags 0x{f['flags']:x}")
+    if any(f["colour"][6:]):
+        _refuse("reserved bytes of the colour are not 0")
+    space = _one_of(CodeSpace, "code_space", f["code_space"], CodeSpace.GSTREAMER,
+                    CodeSpace.FFMPEG)
+    clock = _one_of(Clock, "clock", f["clock"], *_FROM_BOOT)
+    _one_of(Order, "order", f["order"], Order.IMPLICIT, Order.FENCE)
+    if not f["width"] or not f["height"]:
+        _refuse(f"a frame of {f['width']}x{f['height']}")
+    try:
+        info = find_format(f["code"], space, f["modifier"])[0]
+    except Error as e:
+        _refuse(str(e.strerror))
+    if f["modifier"] != MOD_LINEAR and space != CodeSpace.LIBCAMERA:
+        _refuse(f"modifier 0x{f['modifier']:x}: only rows are sent")
+    crop = _CROP.unpack(f["crop"])
+    return Frame(
+        f["width"], f["height"], name_in(info, f["code"], space), f["code"], space,
+        f["modifier"], info.channels, _planes(f, payload), crop if any(crop) else None,
+        best_view(info), f["sequence"] if f["flags"] & _SEQUENCE else None,
+        f["timestamp_ns"] if clock else None, clock, _one_of(Field, "field", f["field"]),
+        Order.COMPLETE, bool(f["flags"] & _DAMAGED), Colour(*f["colour"][:6]),
+        _one_of(Orientation, "orientation", f["orientation"]))
+
+
+def _tensor(data: bytes, payload: int) -> Tensor:
+    at = _FIXED + _STRUCTS["tensor"].size
+    if len(data) < at:
+        _refuse(f"{len(data)} bytes are too few for a tensor")
+    t = _read("tensor", data, _FIXED)
+    if t["ndim"] > MAX_NDIM or len(data) != at + t["ndim"] * _DIM.size:
+        _refuse(f"{len(data)} bytes for a tensor of {t['ndim']} dimensions, at most {MAX_NDIM}")
+    shape = tuple(n for n, in _DIM.iter_unpack(data[at:]))
+    try:
+        dtype = dtype_name(t["code"], t["bits"], t["lanes"])
+    except Error as e:
+        _refuse(str(e.strerror))
+    bits = t["bits"] * t["lanes"]
+    # Dimensions of at least 1: the product is not smaller than any.
+    if bits % 8 or min(shape, default=1) < 1 or math.prod(shape) * bits // 8 != payload:
+        _refuse(f"a tensor of {shape} and {dtype} in {payload} bytes")
+    crop = _BOX.unpack(t["crop"])
+    sizes = t["channels"], t["width"], t["height"], t["scaled_width"], t["scaled_height"]
+    if not all(sizes) or t["turn"] > 3 or t["flip"] > 3 or not all(map(math.isfinite, crop)):
+        _refuse("no prepared picture has its place: " + ", ".join(f"{k} {v}" for k, v in t.items()
+                                                                  if k != "crop"))
+    return Tensor(dtype, shape, PrepareInfo(
+        t["width"], t["height"], t["channels"], t["scaled_width"], t["scaled_height"],
+        t["left"], t["top"], crop, t["turn"], _FLIPS[t["flip"]]))
+
+
+def parse(data: bytes, payload: int, view: View | None = None,
+          max_bytes: int = 1 << 63) -> Message:
+    """The message of a payload of so many bytes; raises Refused with the reason.
+
+    view: the tensors that will be made of a frame, which are inside its planes then.
+    """
+    if len(data) < _FIXED:
+        _refuse(f"{len(data)} bytes are too few for a message")
+    head = _read("head", data, 0)
+    if head["magic"] != MAGIC:
+        _refuse(f"magic 0x{head['magic']:08x} is not that of a message")
+    if head["version"] != VERSION:
+        _refuse(f"the message has version {head['version']}, this dlbuf knows {VERSION}")
+    if head["kind"] not in (FRAME, TENSOR) or head["reserved"]:
+        _refuse(f"kind {head['kind']}, reserved {head['reserved']}")
+    if head["bytes"] != len(data):
+        _refuse(f"{len(data)} bytes, and not {head['bytes']} as it says")
+    if head["payload"] != payload or not 0 < payload <= max_bytes:
+        _refuse(f"a payload of {payload} bytes; the message says {head['payload']}, and at most "
+                f"{max_bytes} are taken")
+    fields = _read("frame", data, _STRUCTS["head"].size)
+    frame = _frame(fields, payload, head["kind"])
+    tensor = None
+    if head["kind"] == TENSOR:
+        tensor = _tensor(data, payload)
+    elif len(data) != _FIXED:
+        _refuse(f"{len(data)} bytes for a frame")
+    else:
+        shown = frame if view is None else frame._replace(view=view)
+        # All rows, of which a crop shows a part, are in the payload.
+        for f in dict.fromkeys((frame._replace(crop=None), shown)):
+            try:
+                _dlbuf.check_frame(frame_args(f))
+            except Error as e:
+                _refuse(str(e.strerror))
+        frame = shown
+    return Message(head["publisher"], head["number"], frame, tensor)

@@ -1,0 +1,626 @@
+# SPDX-License-Identifier: MIT
+"""Frames to and from other machines, over Zenoh: pip install dlbuf[zenoh].
+
+    import dlbuf.zenoh
+
+    with dlbuf.Camera(0, format="NV12") as camera:          # on one machine
+        dlbuf.zenoh.publish(camera, "robot/front", session)
+
+    for frame in dlbuf.zenoh.subscribe("robot/front", session):     # on the others
+        y, uv = frame
+
+docs/network.md has the sessions, docs/wire.md the message beside the bytes. Each frame is
+copied: at each end once by dlbuf, and once between Python and Zenoh.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import importlib
+import json
+import math
+import os
+import secrets
+import select
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
+from ._dlbuf import Device, Tensor
+from ._errors import ClosedError, DeadlineError, InvalidError, UnsupportedError
+from ._frames import TensorFrame, frame_args, own_fds
+from ._message import ALIGN, MAX_BYTES, Message, Refused, pack, parse
+from ._message import Tensor as _Input
+from ._prepare import PrepareInfo, Preparer
+from ._producers import alloc, best_view, find_format, find_view, integers
+from ._stream import Stream
+from ._types import Access, CodeSpace, Plane, View
+from ._v4l2 import check_process
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["ENCODING", "Publisher", "Received", "Subscriber", "local_config", "publish",
+           "subscribe"]
+
+_EINVAL, _EOPNOTSUPP, _EPROTO = 22, 95, 71
+ENCODING = "application/vnd.dlbuf.frame"
+# Of a key: the tokens of its publishers' lives. No wildcard of Zenoh's matches a chunk with @.
+_LIVES = "@dlbuf"
+_MAX_POOL = 32
+_MAX_PUBLISHERS = 64
+_PAGE = 4096
+# In seconds: poll() takes no long times.
+_DAY = 86400
+# The least code of one value in a byte: a buffer of bytes, as a frame with a lease.
+_BYTES_OF = int.from_bytes(b"R8  ", "little"), CodeSpace.DRM
+
+
+@functools.lru_cache(maxsize=None)
+def _zenoh() -> Any:
+    try:
+        return importlib.import_module("zenoh")
+    except ImportError:
+        raise ImportError("dlbuf.zenoh needs Zenoh: pip install dlbuf[zenoh], or "
+                          "eclipse-zenoh", name="zenoh") from None
+
+
+def local_config() -> Any:
+    """The zenoh.Config of sessions that dlbuf opens: this machine only.
+
+    It listens on the loopback interface, at Zenoh's port if that is free, and finds there
+    other sessions with this configuration, and a router. It uses no multicast.
+
+    >>> import dlbuf.zenoh
+    >>> dlbuf.zenoh.local_config().get_json("listen/endpoints")
+    '["tcp/127.0.0.1:7447","tcp/127.0.0.1:0"]'
+    """
+    first = "tcp/127.0.0.1:7447"
+    return _zenoh().Config.from_json5(json.dumps({
+        "mode": "peer", "scouting": {"multicast": {"enabled": False}},
+        "listen": {"endpoints": [first, "tcp/127.0.0.1:0"], "exit_on_failure": False},
+        "connect": {"endpoints": [first], "exit_on_failure": False, "timeout_ms": -1}}))
+
+
+def _check_session(session: Any) -> None:
+    if not isinstance(session, (_zenoh().Session, type(None))):
+        raise TypeError(f"a session is a zenoh.Session, not {session!r}")
+
+
+def _close(declared: list[Any], session: Any) -> None:
+    """Of what was declared in a session, and of a session of dlbuf's own."""
+    while declared:
+        declared.pop().undeclare()
+    if session is not None:
+        session.close()
+
+
+class _End:
+    """An end of a connection: what it has declared ends with close(), or with the object."""
+
+    def __init__(self, key: str, session: Any) -> None:
+        _check_session(session)
+        self.key = str(key)
+        self._pid = os.getpid()
+        self._declared: list[Any] = []
+        own: Any = _zenoh().open(local_config()) if session is None else None
+        self._session: Any = own or session
+        self._ending = weakref.finalize(self, _close, self._declared, own)
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called.
+
+        >>> import dlbuf.zenoh
+        >>> publisher = dlbuf.zenoh.Publisher("a/key")
+        >>> publisher.close()
+        >>> publisher.closed
+        True
+        """
+        return not self._ending.alive
+
+    def _check_open(self) -> None:
+        check_process(self.key, self._pid)
+        if self.closed:
+            raise ClosedError(errno.EPIPE, f"{self.key} is closed")
+
+
+# --------------------------------------------------------------- publishing
+
+
+def _extent(tensor: Tensor) -> int:
+    """Bytes from the first element to the end of the last one."""
+    if any(s < 0 for s in tensor.strides):
+        raise UnsupportedError(_EOPNOTSUPP, "the frame's rows are bottom-up: they are not sent")
+    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.strides, strict=True))
+    return (last + 1) * tensor.dtype.itemsize
+
+
+def _bytes_of(frame: TensorFrame, cpu: Device) -> tuple[bytes, tuple[Plane, ...]]:
+    """A copy of the planes with their padding between rows, when their fences have signalled."""
+    info = own_fds(frame)
+    if any(p.fd < 0 for p in info.planes):
+        raise UnsupportedError(_EOPNOTSUPP, "the tensors do not show all of the frame's planes")
+    view = best_view(find_format(info.code, info.space, info.modifier)[0])
+    whole = info._replace(crop=None, view=view)
+    size, planes, crop, number, *_ = frame_args(whole)
+    pieces: list[Any] = []
+    sent: list[Plane] = []
+    end = 0
+    with TensorFrame(_dlbuf.import_frame(cpu, whole, size, planes, crop, number, Access.READ,
+                                         0, None, None), whole) as all_of_it:
+        with all_of_it.planes("read") as tensors:
+            for t in tensors:
+                pad, n = -end % ALIGN, _extent(t)
+                pitch = t.strides[0] * t.dtype.itemsize if t.ndim > 1 else 0
+                pieces += [bytes(pad), memoryview(_dlbuf.from_memory(
+                    t, t.data, (n,), "uint8", None, True, (1, 0)))]
+                sent.append(Plane(-1, pitch, end + pad, n))
+                end += pad + n
+            data = b"".join(pieces)
+            del pieces
+    return data, tuple(sent)
+
+
+class Publisher(_End):
+    """Publishes frames under a key; publish() does it for all of a camera.
+
+    prepare: a Preparer; each message is then the model's input that it makes of the frame,
+    and not the frame. session: a zenoh.Session, which stays the caller's; None opens one
+    with local_config(). options are Zenoh's for a publisher, as congestion_control, priority,
+    reliability and express.
+
+    sent: frames that Zenoh has taken. dropped: frames that the camera has counted and
+    that were not put, as their sequence says. copied_bytes: of the copies into bytes and
+    into Zenoh. While the object is open subscribers see it as alive.
+
+    Raises ImportError without Zenoh, and zenoh.ZError for a bad key or option.
+
+    >>> import dlbuf.zenoh
+    >>> with dlbuf.zenoh.Publisher("a/key") as publisher:
+    ...     publisher.sent, publisher.dropped
+    (0, 0)
+    """
+
+    def __init__(self, key: str, session: Any = None, *, prepare: Preparer | None = None,
+                 **options: Any) -> None:
+        if not (prepare is None or
+                isinstance(prepare, Preparer)):     # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"prepare is a dlbuf.Preparer, not {prepare!r}")
+        super().__init__(key, session)
+        self.prepare = prepare
+        # Its imports of the camera's buffers end with the publication.
+        self._cpu = Device("cpu")
+        self.sent = self.dropped = self.copied_bytes = 0
+        self._id, self._last = secrets.randbits(64), None
+        self._publisher = self._session.declare_publisher(self.key, encoding=ENCODING, **options)
+        self._declared += [self._publisher, self._session.liveliness().declare_token(
+            f"{self.key}/{_LIVES}/{self._id:016x}")]
+
+    _last: int | None
+
+    def put(self, frame: TensorFrame) -> None:
+        """Sends a frame when its fences have signalled. The frame stays the caller's and
+        may be released when the call returns: Zenoh has its bytes.
+
+        Blocks for the fences, and, with CongestionControl.BLOCK, for the network. Raises
+        ClosedError if the publisher is closed, UnsupportedError for a frame that is not of
+        rows or whose tensors do not show all planes, and what the Preparer raises.
+
+        >>> import dlbuf.zenoh
+        >>> t = dlbuf.alloc((6, 4), "uint8")
+        >>> tensors = dlbuf.from_frame([(t.fd, 4), (t.fd, 4, 16)], 4, 4, "NV12")
+        >>> with dlbuf.zenoh.Publisher("a/key") as publisher:
+        ...     publisher.put(dlbuf.TensorFrame(tensors, tensors[0].frame))
+        ...     publisher.sent
+        1
+        """
+        self._check_open()
+        if not isinstance(frame, TensorFrame):      # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError("what is published is a TensorFrame, not "
+                            f"{type(frame).__name__}: dlbuf.TensorFrame(tensors, "
+                            "tensors[0].frame) makes one")
+        planes: tuple[Plane, ...] = ()
+        tensor = None
+        if self.prepare:
+            x, place = self.prepare(frame)
+            data = x.tobytes()
+            tensor = _Input(x.dtype, x.shape, place)
+        else:
+            data, planes = _bytes_of(frame, self._cpu)
+        message = Message(self._id, self.sent, frame.info._replace(planes=planes), tensor)
+        self._publisher.put(data, attachment=pack(message, len(data)))
+        self.sent += 1
+        self.copied_bytes += 2 * len(data)
+        if frame.sequence is not None:
+            if self._last is not None:
+                self.dropped += max(frame.sequence - self._last - 1, 0)
+            self._last = frame.sequence
+
+    def close(self) -> None:
+        """Ends the publication, and a session of its own; a second call does nothing.
+
+        >>> import dlbuf.zenoh
+        >>> dlbuf.zenoh.Publisher("a/key").close()
+        """
+        self._ending()
+        self._cpu.trim()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.close()
+
+
+def publish(frames: Iterable[TensorFrame], key: str, session: Any = None, *,
+            prepare: Preparer | None = None, **options: Any) -> Publisher:
+    """Publishes the frames of a Camera, or of another iterable, until it ends.
+
+    Each frame is released when Zenoh has its bytes: no subscriber holds a buffer of the
+    camera. Slow subscribers and networks lose frames, unless congestion_control is
+    zenoh.CongestionControl.BLOCK. The arguments are those of Publisher, which is returned,
+    closed, with its counts. Raises what the iterable and Publisher.put() raise; DeadlineError
+    for a camera without frames, for example.
+
+    Blocks; camera.close() on another thread ends it.
+
+    >>> import dlbuf.zenoh
+    >>> t = dlbuf.alloc((6, 4), "uint8")
+    >>> tensors = dlbuf.from_frame([(t.fd, 4), (t.fd, 4, 16)], 4, 4, "NV12")
+    >>> frames = [dlbuf.TensorFrame(tensors, tensors[0].frame)]
+    >>> dlbuf.zenoh.publish(frames, "a/key").sent
+    1
+    """
+    with Publisher(key, session, prepare=prepare, **options) as publisher:
+        for frame in frames:
+            with frame:
+                publisher.put(frame)
+            del frame
+        return publisher
+
+
+# --------------------------------------------------------------- subscribing
+
+
+class Received(TensorFrame):
+    """A frame that has arrived: as a Camera's, in a buffer of the subscriber's pool.
+
+    The buffer returns to the pool when the last tensor is gone. info is the sender's, except
+    that the planes are those of the buffer, order is COMPLETE, and times since boot became
+    Clock.REALTIME. If the publisher prepares, the frame has one tensor, the model's input,
+    info is the frame that it was made of, without planes, and prepared the place of the picture.
+
+    >>> dlbuf.zenoh.Received.path
+    'copy'
+    """
+
+    path = "copy"
+    """how the bytes arrived: by copies, which docs/network.md lists"""
+    prepared: PrepareInfo | None = None
+    """of a model's input: where the picture is in it"""
+
+
+class _Event:
+    """An fd that is readable until it is cleared. set() is called in leases and takes no lock."""
+
+    def __init__(self) -> None:
+        self.fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def set(self) -> None:
+        os.eventfd_write(self.fd, 1)
+
+    def clear(self) -> None:
+        try:
+            os.eventfd_read(self.fd)
+        except BlockingIOError:
+            pass
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+
+
+class _Slot:
+    """A place of the pool: a buffer, from its first use on."""
+
+    buffer: Tensor | None = None
+
+
+def _give_back(free: deque[_Slot], event: _Event, slot: _Slot) -> None:
+    free.append(slot)
+    event.set()
+
+
+def _weak(method: Callable[[Any], None]) -> Any:
+    """A callback in Zenoh's own thread, so that a flood waits in the network and not in
+    memory. It does not keep the method's object."""
+    ref = weakref.WeakMethod(method)
+
+    def call(sample: Any) -> None:
+        bound = ref()
+        if bound:
+            bound(sample)
+
+    return _zenoh().handlers.Callback(call, indirect=False)
+
+
+class Subscriber(_End, Stream[Received]):
+    """The iterator of subscribe(). Threads and tasks may iterate, as over a Camera.
+
+    received: messages that were valid. dropped: those of them that the program was too slow
+    for. lost: those that publishers counted and that did not arrive. refused: messages that
+    were not valid, refusal the reason of the last one. copied_bytes: of the copies out of
+    Zenoh and into the pool. timeout may be changed.
+
+    >>> import dlbuf.zenoh
+    >>> with dlbuf.zenoh.subscribe("a/key") as frames:
+    ...     frames.received, frames.dropped, frames.lost, frames.refused
+    (0, 0, 0, 0)
+    """
+
+    def __init__(self, key: str, session: Any, device: Device | str, view: View | None,
+                 access: Access | int | str | None, pool: int, drop: bool,
+                 timeout: float | None, max_bytes: int, exporter: str | None) -> None:
+        super(_End, self).__init__(timeout)         # of Stream
+        self.device = Device(device) if isinstance(device, str) else device
+        self.access, self.exporter = access, exporter
+        self._view, self._max_bytes = view, max_bytes
+        self.received = self.dropped = self.lost = self.refused = self.copied_bytes = 0
+        self.refusal = ""
+        self._event = _Event()
+        self._queue: deque[tuple[Message, Any]] = deque()
+        self._limit = 1 if drop else pool
+        self._pool = pool
+        self._free = deque(_Slot() for _ in range(pool))
+        self._numbers: dict[int, int] = {}
+        self._alive: set[str] = set()
+        self._gone = False
+        super().__init__(key, session)
+        z = self._session
+        self._declared.append(z.declare_subscriber(self.key, _weak(self._arrived)))
+        self._declared.append(z.liveliness().declare_subscriber(
+            f"{self.key}/{_LIVES}/*", _weak(self._lives), history=True))
+
+    @property
+    def held(self) -> int:
+        """Number of the pool's buffers that the program uses.
+
+        >>> import dlbuf.zenoh
+        >>> with dlbuf.zenoh.subscribe("a/key") as frames:
+        ...     frames.held
+        0
+        """
+        return self._pool - len(self._free)
+
+    @property
+    def publishers(self) -> int:
+        """Number of publishers of the key that are alive.
+
+        >>> import dlbuf.zenoh
+        >>> with dlbuf.zenoh.subscribe("a/key") as frames:
+        ...     frames.publishers
+        0
+        """
+        return len(self._alive)
+
+    def fileno(self) -> int:
+        """Returns an fd for select() and poll(), which belongs to the subscriber.
+
+        It is readable when next() may have a frame or an error; try it with timeout 0.
+        From close() on it is always readable.
+
+        >>> import dlbuf.zenoh
+        >>> with dlbuf.zenoh.subscribe("a/key") as frames:
+        ...     frames.fileno() > 2
+        True
+        """
+        return self._event.fd
+
+    def _name(self) -> str:
+        return self.key
+
+    # ------------------------------------------------- on Zenoh's thread
+
+    def _arrived(self, sample: Any) -> None:
+        try:
+            message = self._parse(sample)
+        except Refused as e:
+            with self._lock:
+                self.refused += 1
+                self.refusal = str(e.strerror)
+            return
+        with self._lock:
+            self.received += 1
+            self._count(message)
+            self._queue.append((message, sample.payload))
+            if len(self._queue) > self._limit:
+                self._queue.popleft()
+                self.dropped += 1
+        self._event.set()
+
+    def _parse(self, sample: Any) -> Message:
+        """Looks at the message only: the payload stays where Zenoh has it."""
+        if str(sample.encoding) != ENCODING or not sample.attachment:
+            raise Refused(_EPROTO, f"the encoding is {str(sample.encoding)[:80]!r}, and not "
+                          f"{ENCODING} with an attachment")
+        size = len(sample.attachment)
+        if size > MAX_BYTES:
+            raise Refused(_EPROTO, f"{size} bytes are too many for a message")
+        return parse(sample.attachment.to_bytes(), len(sample.payload), self._view,
+                     self._max_bytes)
+
+    def _count(self, message: Message) -> None:
+        last = self._numbers.pop(message.publisher, message.number - 1)
+        self.lost += max(message.number - last - 1, 0)
+        self._numbers[message.publisher] = max(message.number, last)
+        if len(self._numbers) > _MAX_PUBLISHERS:
+            del self._numbers[next(iter(self._numbers))]
+
+    def _lives(self, sample: Any) -> None:
+        who = str(sample.key_expr)
+        with self._lock:
+            if sample.kind == _zenoh().SampleKind.PUT:
+                if len(self._alive) < _MAX_PUBLISHERS:
+                    self._alive.add(who)
+                    self._gone = False
+            elif who in self._alive:
+                self._alive.remove(who)
+                self._gone = not self._alive
+        self._event.set()
+
+    # ------------------------------------------------- on the program's threads
+
+    def _take(self) -> tuple[_Slot, Message, Any] | None:
+        """A message and a place for it. If none: an error, if it is to be raised."""
+        with self._lock:
+            if self._queue and self._free:
+                message, payload = self._queue.popleft()
+                slot = self._free.popleft()
+                if self._queue or self._gone:
+                    self._event.set()
+                return slot, message, payload
+            gone = self._gone and not self._queue
+            if gone:
+                self._gone = False
+        if gone:
+            raise ClosedError(errno.EPIPE, f"the publisher of {self.key} is gone")
+        return None
+
+    def _next(self, deadline: float | None) -> Received | None:
+        while True:
+            check_process(self.key, self._pid)
+            self._event.clear()
+            if self.closed:
+                self._event.set()
+                return None
+            found = self._take()
+            if found:
+                return self._received(*found)
+            if not self._wait(deadline):
+                said = f"; {self.refused} messages were refused: {self.refusal}"
+                raise DeadlineError(errno.ETIME, f"no frame of {self.key} arrived, and the time "
+                                    f"is over{said if self.refused else ''}" if self._free else
+                                    f"the program holds all {self._pool} buffers of {self.key}")
+
+    def _wait(self, deadline: float | None) -> bool:
+        """Whether the event is set, or may be."""
+        left = _DAY if deadline is None else min(max(deadline - time.monotonic(), 0), _DAY)
+        poll = select.poll()
+        poll.register(self._event.fd, select.POLLIN)
+        return bool(poll.poll(math.ceil(left * 1000))) or left == _DAY
+
+    def _received(self, slot: _Slot, message: Message, payload: Any) -> Received:
+        f = message.frame
+        if message.tensor:
+            n = len(payload)
+            f = f._replace(width=n, height=1, code=_BYTES_OF[0], space=_BYTES_OF[1], modifier=0,
+                           crop=None, view=View.ROWS, planes=(Plane(-1, n, 0, n),))
+        try:
+            fd = self._fill(slot, payload)
+            f = f._replace(planes=tuple(p._replace(fd=fd) for p in f.planes))
+            size, planes, crop, view, *_ = frame_args(f)
+            tensors = _dlbuf.import_frame(
+                self.device, message.frame if message.tensor else f, size, planes, crop, view,
+                self.access, 0, None, functools.partial(_give_back, self._free, self._event, slot))
+        except BaseException:
+            _give_back(self._free, self._event, slot)
+            raise
+        if message.tensor:
+            shape, f = message.tensor.shape, message.frame
+            strides = [1] * len(shape)
+            for i in range(len(shape) - 1, 0, -1):
+                strides[i - 1] = strides[i] * shape[i]
+            tensors = [_dlbuf.view(tensors[0], shape, strides, message.tensor.dtype)]
+        frame = Received(tensors, f)
+        frame.prepared = message.tensor.prepared if message.tensor else None
+        return frame
+
+    def _fill(self, slot: _Slot, payload: Any) -> int:
+        """Copies the payload into a buffer, which is made if it has none of this size."""
+        n = len(payload)
+        if slot.buffer is None or slot.buffer.nbytes < n:
+            slot.buffer = None
+            self.device.trim()
+            devices: list[Device | str] = ["cpu", self.device]
+            slot.buffer = alloc(-(-n // _PAGE) * _PAGE, "uint8", devices,
+                                exporter=self.exporter, name="dlbuf.zenoh")[0]
+        data = payload.to_bytes()
+        with slot.buffer as t, memoryview(t) as m:
+            m[:n] = data
+        with self._lock:
+            self.copied_bytes += 2 * n
+        return slot.buffer.fd
+
+    def close(self) -> None:
+        """Ends the subscription, and a session of its own; a second call does nothing.
+
+        Threads and tasks that wait for a frame end. Frames in use stay valid.
+
+        >>> import dlbuf.zenoh
+        >>> frames = dlbuf.zenoh.subscribe("a/key")
+        >>> frames.close()
+        >>> list(frames)
+        []
+        """
+        if self.closed:
+            return
+        self._ending()
+        self._queue.clear()
+        self._event.set()
+        while self._free:
+            self._free.popleft().buffer = None
+        self.device.trim()
+
+
+def subscribe(
+    key: str,
+    session: Any = None,
+    *,
+    device: Device | str = "cpu",
+    view: View | str | None = None,
+    access: Access | int | str | None = None,
+    pool: int = 4,
+    drop: bool = False,
+    timeout: float | None = 10.0,
+    max_bytes: int = 64 << 20,
+    exporter: str | None = None,
+) -> Subscriber:
+    """Iterates over the frames that publishers send under a key, with `for` or `async for`.
+
+    Each is a Received, a TensorFrame on device. pool: buffers, 1 to 32, which are made when
+    frames arrive, each as large as these. A frame that the program holds has one: if it holds
+    all, the iteration waits. As many messages wait for it at most; the oldest are dropped,
+    and drop=True keeps the newest only. max_bytes: larger payloads are refused. session is
+    that of Publisher. view=None is planes where the format has them; view, access and
+    exporter are as for a Camera. timeout: seconds to wait for a frame; None waits without a
+    limit.
+
+    Messages are validated as untrusted input. One that is not valid, or of another version
+    of dlbuf, is skipped: `refused` counts them, and DeadlineError has the reason of the last.
+
+    The iteration raises ClosedError when the last publisher of the key is gone and its
+    frames are read, and DeadlineError; after both it can go on, with next() or another loop,
+    and has frames when a publisher comes back. Also raises what alloc() raises if there is
+    no memory for the device, and zenoh.ZError for a bad key.
+
+    >>> import dlbuf.zenoh
+    >>> t = dlbuf.alloc((6, 4), "uint8")
+    >>> tensors = dlbuf.from_frame([(t.fd, 4), (t.fd, 4, 16)], 4, 4, "NV12")
+    >>> session = zenoh.open(dlbuf.zenoh.local_config())
+    >>> with dlbuf.zenoh.subscribe("a/key", session) as frames:
+    ...     with dlbuf.zenoh.Publisher("a/key", session) as publisher:
+    ...         publisher.put(dlbuf.TensorFrame(tensors, tensors[0].frame))
+    ...         y, uv = next(frames)
+    ...         print(y.shape, uv.shape)
+    (4, 4) (2, 2, 2)
+    """
+    if not integers([pool], 1) or not 1 <= pool <= _MAX_POOL:
+        raise InvalidError(_EINVAL, f"{pool!r} buffers, 1 to {_MAX_POOL} are possible")
+    if not integers([max_bytes], 1) or max_bytes < 1:
+        raise InvalidError(_EINVAL, f"max_bytes is a number of bytes, not {max_bytes!r}")
+    return Subscriber(key, session, device, None if view is None else find_view(view), access,
+                      pool, bool(drop), timeout, max_bytes, exporter)

@@ -1,0 +1,619 @@
+# SPDX-License-Identifier: MIT
+"""Frames over Zenoh, on the loopback interface. tests/harness/memfds.c is preloaded: memfds
+replace dma-bufs. python/tests/host runs it, case zenoh."""
+
+import asyncio
+import contextlib
+import ctypes
+import doctest
+import errno
+import gc
+import json
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import weakref
+
+import pytest
+
+np = pytest.importorskip("numpy")
+zenoh = pytest.importorskip("zenoh")
+try:
+    ctypes.CDLL(None).memfds_begin()
+except AttributeError:
+    pytest.skip("memfds are not preloaded", allow_module_level=True)
+
+import dlbuf                                            # noqa: E402
+import dlbuf.zenoh                                      # noqa: E402
+from dlbuf import _message                              # noqa: E402
+
+from messages import FRAME, PAYLOAD, TENSOR, TENSOR_BYTES, VALID, changed, hostile  # noqa: E402
+
+KEY = "dlbuf/test"
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
+BOUND = 600         # seconds, for what is certain to come
+
+
+def until(condition):
+    end = time.monotonic() + BOUND
+    while not condition():
+        assert time.monotonic() < end, "it has not come"
+        time.sleep(0.001)
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        return s.getsockname()[1]
+
+
+def config(listen=None, connect=None):
+    """Of a session that talks to nobody else on this machine."""
+    def there(port):
+        return [f"tcp/127.0.0.1:{port}"] if port else []
+
+    return zenoh.Config.from_json5(json.dumps({
+        "mode": "peer", "scouting": {"multicast": {"enabled": False}},
+        "listen": {"endpoints": there(listen)}, "connect": {"endpoints": there(connect)}}))
+
+
+@pytest.fixture
+def session():
+    with zenoh.open(config()) as s:
+        yield s
+
+
+def buffers():
+    """The fds of dma-bufs in this process. Zenoh has others of its own."""
+    gc.collect()
+    dlbuf.alloc(1, "uint8").device.trim()       # the device that "cpu" is
+    links = (f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd"))
+    return sum("memfd:" in os.readlink(link) for link in links if os.path.islink(link))
+
+
+def memory(nbytes, seed=1):
+    t = dlbuf.alloc(nbytes, "uint8")
+    np.asarray(t)[...] = np.random.default_rng(seed).integers(0, 256, nbytes, np.uint8)
+    return t
+
+
+def make(planes, *args, **kwargs):
+    """A frame of planes (tensor, pitch, offset, bytes)."""
+    tensors = dlbuf.from_frame([(t.fd, *p) for t, *p in planes], *args, **kwargs)
+    return dlbuf.TensorFrame(tensors, tensors[0].frame)
+
+
+def picture(n=0, width=64, height=32, **kwargs):
+    """NV12 whose rows and planes have padding."""
+    pitch = width + 32
+    t = memory(pitch * height * 2, n)
+    return make([(t, pitch), (t, pitch, pitch * (height + 1))], width, height, "NV12",
+                sequence=n, **kwargs)
+
+
+def same(a, b):
+    assert len(a) == len(b)
+    for x, y in zip(a, b, strict=True):
+        assert x.shape == y.shape and x.dtype == y.dtype
+        assert x.tobytes() == y.tobytes()
+
+
+def one_buffer(nbytes, *planes):
+    """Planes (pitch, offset, bytes) in one buffer."""
+    t = memory(nbytes)
+    return [(t, *p) for p in planes]
+
+
+FORMATS = {
+    "NV12": (lambda: one_buffer(4096, (64, 0), (64, 2048)), 48, 32, "NV12", {}),
+    "NV12, a plane of V4L2": (lambda: one_buffer(3072, (64,)), 48, 32, "NV12", {"space": "V4L2"}),
+    "NV12 in two dma-bufs": (lambda: one_buffer(2048, (64,)) + one_buffer(1024, (64,)), 64, 32,
+                             "NV12M", {"space": "V4L2"}),
+    "I420": (lambda: one_buffer(4096, (64, 0), (32, 2048), (32, 2560)), 48, 32, "I420", {}),
+    "YUYV": (lambda: one_buffer(8192, (128, 64)), 48, 32, "YUYV", {}),
+    "P010": (lambda: one_buffer(8192, (128, 0), (128, 4096)), 48, 32, "P010", {}),
+    "RGB565": (lambda: one_buffer(8192, (128,)), 48, 32, "RGB565", {}),
+    "packed Bayer": (lambda: one_buffer(4096, (64,)), 48, 32, "SBGGR10P", {"space": "V4L2"}),
+    "JPEG": (lambda: one_buffer(4096, (0, 0, 1111)), 48, 32, "JPEG",
+             {"space": "V4L2", "view": "bytes"}),
+    "a crop": (lambda: one_buffer(4096, (64, 0), (64, 2048)), 48, 32, "NV12",
+               {"crop": (2, 4, 40, 20)}),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_formats(session, name):
+    planes, width, height, format, given = FORMATS[name]
+    options = dict(given)
+    try:
+        frame = make(planes(), width, height, format, sequence=3, timestamp_ns=99,
+                     clock="stream", field="none", damaged=True, colour=dlbuf.Colour(1, 1, 2, 1),
+                     orientation="turn_90", **options)
+    except dlbuf.UnsupportedError:
+        frame = make(planes(), width, height, format, sequence=3, timestamp_ns=99, view="rows",
+                     clock="stream", field="none", damaged=True, colour=dlbuf.Colour(1, 1, 2, 1),
+                     orientation="turn_90", **options)
+    with dlbuf.zenoh.subscribe(KEY, session) as frames:
+        publisher = dlbuf.zenoh.publish([frame], KEY, session)
+        assert publisher.sent == 1 and publisher.closed and frame[0].closed
+        got = next(frames)
+        options.pop("view", None)
+        again = make(planes(), width, height, format, view=got.info.view, **options)
+        same(got, again)
+        assert got.path == "copy" and frames.copied_bytes == publisher.copied_bytes > 0
+        wanted = frame.info._replace(planes=(), view=got.info.view, order=dlbuf.Order.COMPLETE)
+        assert got.info._replace(planes=()) == wanted
+        assert {os.fstat(p.fd).st_ino for p in got.info.planes} == {os.fstat(got[0].fd).st_ino}
+
+
+def test_refused_frames(session):
+    t = memory(8192)
+    with dlbuf.zenoh.Publisher(KEY, session) as publisher:
+        luma = make([(t, 64), (t, 64, 2048)], 48, 32, "NV12", view="luma")
+        luma.info = luma.info._replace(planes=tuple(p._replace(fd=-1) for p in luma.info.planes))
+        for what, kind, words in (
+                (luma, dlbuf.UnsupportedError, "all of the frame's planes"),
+                (list(luma), TypeError, "list"), (None, TypeError, "NoneType")):
+            with pytest.raises(kind, match=words):
+                publisher.put(what)
+    with pytest.raises(dlbuf.ClosedError):
+        publisher.put(luma)
+    with pytest.raises(TypeError, match="a dlbuf.Preparer"):
+        dlbuf.zenoh.Publisher(KEY, session, prepare="yolo")
+    with pytest.raises(TypeError, match="zenoh.Session"):
+        dlbuf.zenoh.Publisher(KEY, "session")
+    for wrong in {"pool": 0}, {"pool": 33}, {"pool": 1.5}, {"max_bytes": 0}, {"view": "nothing"}:
+        with pytest.raises(dlbuf.InvalidError):
+            dlbuf.zenoh.subscribe(KEY, session, **wrong)
+
+
+def test_a_model_s_input(session):
+    frame = picture(7)
+    for options in {"size": 32}, {"size": 32, "dtype": "uint8", "layout": "nhwc",
+                                  "fit": "letterbox"}, {"size": 16, "dtype": "bfloat16"}:
+        prepare = dlbuf.Preparer(**options)
+        x, place = prepare(frame)
+        with dlbuf.zenoh.subscribe(KEY, session, pool=1) as frames:
+            with dlbuf.zenoh.Publisher(KEY, session, prepare=prepare) as publisher:
+                publisher.put(frame)
+                got = next(frames)
+            same(got, [x])
+            assert got.prepared == place and got.info == frame.info._replace(
+                planes=(), view=got.info.view, order=dlbuf.Order.COMPLETE)
+            assert frames.held == 1 and got[0].fd > 2
+            view = got[0][..., :4]
+            got.release()
+            assert frames.held == 1         # by the view
+            del view
+            assert frames.held == 0
+
+
+def test_each_or_the_newest(session):
+    """Drops are counted. A subscriber that stalls has messages, and no buffers."""
+    for drop, want in (False, [6, 7, 8, 9]), (True, [9]):
+        with dlbuf.zenoh.subscribe(KEY, session, drop=drop) as frames:
+            with dlbuf.zenoh.Publisher(KEY, session) as publisher:
+                for n in range(10):
+                    with picture(n) as frame:
+                        publisher.put(frame)
+                until(lambda: frames.received == 10)
+                assert frames.held == 0 and frames.copied_bytes == 0
+                got = []
+                for n in want:
+                    assert select.select([frames], [], [], 0)[0]
+                    got.append(next(frames))
+                    assert got[-1].sequence == n
+                del got
+                assert (frames.dropped, frames.lost) == (10 - len(want), 0)
+                assert (publisher.sent, publisher.dropped) == (10, 0)
+
+
+def test_gaps_of_the_camera(session):
+    frames = [picture(n) for n in (3, 4, 9, 2, 3)]
+    assert dlbuf.zenoh.publish(frames, KEY, session).dropped == 4
+
+
+def test_all_buffers_held(session):
+    with dlbuf.zenoh.subscribe(KEY, session, pool=2, timeout=0) as frames:
+        with dlbuf.zenoh.Publisher(KEY, session) as publisher:
+            with pytest.raises(dlbuf.DeadlineError, match="arrived"):
+                next(frames)
+            held = []
+            for n in range(3):
+                publisher.put(picture(n))
+                until(lambda: frames.received == n + 1)
+                if n < 2:
+                    held.append(next(frames))
+            with pytest.raises(dlbuf.DeadlineError, match="holds all 2 buffers"):
+                next(frames)
+            memory_of = held[0][0].fd
+            held[0].release()
+            # Readable again, because of the buffer.
+            assert select.select([frames], [], [], BOUND)[0]
+            third = next(frames)
+            assert third.sequence == 2 and third[0].buffer
+            same(third, picture(2))
+            same(held[1], picture(1))
+            assert memory_of > 2 and frames.held == 2
+
+
+def test_sizes_grow(session):
+    with dlbuf.zenoh.subscribe(KEY, session, pool=1) as frames:
+        with dlbuf.zenoh.Publisher(KEY, session) as publisher:
+            for width in 64, 256, 32, 512:
+                frame = picture(1, width)
+                publisher.put(frame)
+                with next(frames) as got:
+                    same(got, frame)
+
+
+def test_after_close(session):
+    """Frames stay valid; threads, tasks and other loops end."""
+    frames = dlbuf.zenoh.subscribe(KEY, session, timeout=None)
+    with dlbuf.zenoh.Publisher(KEY, session) as publisher:
+        publisher.put(picture(5))
+        got = next(frames)
+    results = []
+    thread = threading.Thread(target=lambda: results.append(list(frames)))
+    with pytest.raises(dlbuf.ClosedError, match="is gone"):
+        next(frames)
+    thread.start()
+
+    async def waits():
+        task = asyncio.ensure_future(frames.frame())
+        await asyncio.sleep(0)
+        while not frames._waiters:
+            await asyncio.sleep(0)
+        threading.Thread(target=frames.close).start()
+        with pytest.raises(dlbuf.ClosedError, match="is closed"):
+            await task
+        assert [f async for f in frames] == []
+
+    asyncio.run(waits())
+    thread.join()
+    assert results == [[]] and frames.closed
+    frames.close()
+    same(got, picture(5))
+    assert select.select([frames], [], [], BOUND)[0]
+
+
+def test_async(session):
+    async def main():
+        with dlbuf.zenoh.subscribe(KEY, session) as frames, \
+                dlbuf.zenoh.Publisher(KEY, session) as publisher:
+            with pytest.raises(dlbuf.DeadlineError):
+                await frames.frame(timeout=0)
+            task = asyncio.ensure_future(frames.frame(timeout=None))
+            await asyncio.sleep(0)
+            publisher.put(picture(1))
+            assert (await task).sequence == 1
+            publisher.put(picture(2))
+            async for frame in frames:
+                assert frame.sequence == 2
+                return
+
+    asyncio.run(main())
+
+
+def test_fork(session):
+    frames = dlbuf.zenoh.subscribe(KEY, session)
+    publisher = dlbuf.zenoh.Publisher(KEY, session)
+    frame = picture()
+    pid = os.fork()
+    if not pid:
+        status = 1
+        with contextlib.suppress(BaseException):
+            for call in (lambda: next(frames)), (lambda: publisher.put(frame)):
+                with pytest.raises(dlbuf.Error) as e:
+                    call()
+                assert e.value.errno == errno.ESTALE
+            status = 0
+        os._exit(status)
+    assert os.waitpid(pid, 0)[1] == 0
+    publisher.close()
+    frames.close()
+
+
+# -------------------------------------------------------------- hostile peers
+
+
+def raw(session, data, payload, encoding=dlbuf.zenoh.ENCODING):
+    session.put(KEY, payload, encoding=encoding, attachment=data)
+
+
+def read_all(frame):
+    for t in frame:
+        assert len(t.tobytes()) == t.nbytes
+
+
+def test_hostile_publisher(session):
+    """A raw connection of Zenoh's sends anything. Messages that are refused are counted
+    and cost nothing; the others are read to their last element."""
+    content = bytes(range(256)) * 16
+    with dlbuf.zenoh.subscribe(KEY, session, pool=2) as frames:
+        taken = refused = 0
+        for seed in range(3000):
+            data, payload = hostile(seed)
+            raw(session, data, content[:min(payload, len(content))])
+            until(lambda: frames.refused + frames.received == seed + 1)
+            if frames.refused > refused:
+                refused += 1
+                assert frames.refusal and frames.held == 0
+                continue
+            taken += 1
+            try:
+                with next(frames) as got:
+                    read_all(got)
+            except dlbuf.Error as e:
+                raise AssertionError((seed, data)) from e
+        assert taken > 200 and refused > 1000, (taken, refused)
+        for data, payload in VALID.values():
+            raw(session, data, content[:payload])
+            got = next(frames)
+            read_all(got)
+            got.release()
+        assert frames.held == 0 and frames.publishers == 0
+        assert len(frames._numbers) <= 64
+
+
+def test_nothing_is_allocated_for_what_is_refused(session, monkeypatch):
+    monkeypatch.setattr(dlbuf.zenoh, "alloc", lambda *a, **k: pytest.fail("allocated"))
+    data, payload = VALID["frame"]
+    wrong = [("zenoh/bytes", data, payload, "encoding"), (None, b"", payload, "encoding"),
+             (None, bytes(5000), payload, "too many"), (None, data, 5000, "at most 4096"),
+             (None, data[:-1], payload, "too few"),
+             (None, changed("head", "version", 2)[0], payload, "version 2")]
+    with dlbuf.zenoh.subscribe(KEY, session, timeout=0, max_bytes=4096) as frames:
+        for n, (encoding, message, size, words) in enumerate(wrong, 1):
+            raw(session, message, bytes(size), encoding or dlbuf.zenoh.ENCODING)
+            until(lambda: frames.refused + frames.received == n)
+            with pytest.raises(dlbuf.DeadlineError, match=f"{n} messages were refused: .*{words}"):
+                next(frames)
+        assert frames.refusal == "the message has version 2, this dlbuf knows 1"
+        raw(session, None, b"")
+        until(lambda: frames.refused == len(wrong) + 1)
+
+
+def test_lost(session):
+    with dlbuf.zenoh.subscribe(KEY, session, pool=8) as frames:
+        for who, number in (1, 0), (2, 5), (1, 3), (1, 3), (2, 6), (1, 2), (1, 5):
+            raw(session, _message.pack(FRAME._replace(publisher=who, number=number), PAYLOAD),
+                bytes(PAYLOAD))
+        until(lambda: frames.received == 7)
+        assert frames.lost == 2 + 1
+
+
+def test_many_publishers(session):
+    """Names of publishers cost a bounded amount."""
+    with dlbuf.zenoh.subscribe(KEY, session) as frames:
+        tokens = [session.liveliness().declare_token(f"{KEY}/@dlbuf/{n}") for n in range(100)]
+        for n in range(100):
+            raw(session, _message.pack(TENSOR._replace(publisher=n), TENSOR_BYTES),
+                bytes(TENSOR_BYTES))
+        until(lambda: frames.received == 100 and frames.publishers == 64)
+        assert len(frames._numbers) == 64
+        for t in tokens:
+            t.undeclare()
+
+
+# -------------------------------------------------------------- processes
+
+CHILD = """
+import sys
+sys.path[:0] = sys.argv[1].split(":")
+import zenoh
+import dlbuf.zenoh
+from test_zenoh import config, picture, until
+with zenoh.open(config(connect=sys.argv[2])) as session:
+    with dlbuf.zenoh.Publisher("dlbuf/test", session,
+                               congestion_control=zenoh.CongestionControl.BLOCK) as publisher:
+        until(lambda: publisher._publisher.matching_status.matching)
+        for line in sys.stdin:
+            with picture(int(line), 640, 480) as frame:
+                publisher.put(frame)
+"""
+
+
+class Robot:
+    """A process that publishes a picture for each number that it is told."""
+
+    def __init__(self, port):
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", CHILD, ":".join(sys.path), str(port)],
+            stdin=subprocess.PIPE, text=True, bufsize=1)
+
+    def sends(self, *numbers):
+        for n in numbers:
+            print(n, file=self.process.stdin)
+
+    def end(self, how=None):
+        if how:
+            self.process.send_signal(how)
+        self.process.communicate()
+        return self.process.returncode
+
+
+def test_two_processes():
+    """The receiver begins first; the sender is killed, comes back, and ends."""
+    port, before = free_port(), buffers()
+    with zenoh.open(config(listen=port)) as session:
+        frames = dlbuf.zenoh.subscribe(KEY, session, timeout=BOUND)
+        for number, how in enumerate((signal.SIGKILL, signal.SIGKILL, None)):
+            robot = Robot(port)
+            until(lambda: frames.publishers)
+            robot.sends(*range(3))
+            for n in range(3):
+                with next(frames) as got:
+                    assert got.sequence == n
+                    same(got, picture(n, 640, 480))
+            held = None
+            if number:
+                robot.sends(3)
+                held = next(frames)
+            assert (robot.end(how) == 0) == (how is None)
+            with pytest.raises(dlbuf.ClosedError, match="is gone"):
+                next(frames)
+            assert frames.publishers == 0
+            if held:
+                same(held, picture(3, 640, 480))
+                del held
+        assert (frames.held, frames.refused, frames.lost) == (0, 0, 0)
+        frames.close()
+    ref = weakref.ref(frames)
+    del frames, got
+    assert buffers() == before and not ref()
+
+
+def test_many_receivers():
+    port = free_port()
+    with zenoh.open(config(listen=port)) as session:
+        others = [zenoh.open(config(connect=port)) for _ in range(3)]
+        every = [dlbuf.zenoh.subscribe(KEY, s, drop=True) for s in others]
+        with dlbuf.zenoh.Publisher(KEY, session) as publisher:
+            def all_have(n):
+                publisher.put(picture(n))
+                return all(f.received for f in every)
+
+            # Until the publisher knows them all.
+            until(lambda: all_have(0))
+            # One dies; the others go on.
+            others.pop().close()
+            every.pop()
+            publisher.put(picture(1))
+            for f in every:
+                got = next(got for got in f if got.sequence == 1)
+                same(got, picture(1))
+        for f in every:
+            f.close()
+        for s in others:
+            s.close()
+
+
+# -------------------------------------------------------------- security
+
+
+def listening():
+    """The local addresses of this process's sockets that others can reach."""
+    inodes = {os.readlink(f"/proc/self/fd/{fd}")[8:-1] for fd in os.listdir("/proc/self/fd")
+              if os.path.islink(f"/proc/self/fd/{fd}") and
+              os.readlink(f"/proc/self/fd/{fd}").startswith("socket:")}
+    for kind in "tcp", "tcp6", "udp", "udp6":
+        with open(f"/proc/self/net/{kind}") as f:
+            for line in f.readlines()[1:]:
+                words = line.split()
+                if words[9] in inodes and (kind[:3] == "udp" or words[3] == "0A"):
+                    yield words[1].partition(":")[0]
+
+
+def test_loopback_by_default():
+    with dlbuf.zenoh.subscribe(KEY, timeout=BOUND) as frames:
+        until(lambda: list(listening()))
+        assert set(listening()) == {"0100007F"}
+        # Two sessions with this configuration find one another.
+        with dlbuf.zenoh.Publisher(KEY) as publisher:
+            until(lambda: frames.publishers)
+            until(lambda: publisher._publisher.matching_status.matching)
+            publisher.put(picture(1))
+            same(next(frames), picture(1))
+            assert set(listening()) == {"0100007F"}
+    assert list(listening()) == []
+
+
+CERTIFICATES = """
+authority() { openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes \
+    -keyout $1-key.pem -out $1.pem -subj /CN=$1; }
+machine() { openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes \
+    -keyout $2-key.pem -out $2.csr -subj /CN=$2
+  openssl x509 -req -in $2.csr -CA $1.pem -CAkey $1-key.pem -CAcreateserial -out $2.pem \
+    -extfile names; }
+printf 'subjectAltName=DNS:localhost\\nextendedKeyUsage=serverAuth,clientAuth' > names
+authority ca; authority other
+machine ca robot; machine ca viewer; machine ca guest; machine other stranger
+"""
+
+
+def documented(folder, name, port, **replaced):
+    """A configuration of docs/network.md, with files in the folder."""
+    with open(ROOT + "/docs/network.md") as f:
+        text = f.read().partition(f"\n`{name}.json5`")[2].partition("```json5\n")[2]
+    text = text.partition("```")[0].replace("robot.local:7447", f"localhost:{port}")
+    for old, new in replaced.items():
+        text = text.replace(f'"{old}', f'"{new}')
+    return zenoh.Config.from_json5(re.sub(r'"([\w-]+\.pem)"', rf'"{folder}/\1"', text))
+
+
+def test_mutual_tls(tmp_path):
+    """The configurations of docs/network.md, and machines that may not take part."""
+    subprocess.run(["sh", "-ec", CERTIFICATES], cwd=tmp_path, check=True, capture_output=True)
+    port = free_port()
+    with zenoh.open(documented(tmp_path, "robot", port)) as robot:
+        secret = "robot/other"
+        heard = []
+        robot.declare_subscriber("**", lambda s: heard.append(str(s.key_expr)))
+        # Only subscribers elsewhere count, for its matching status, too.
+        with dlbuf.zenoh.Publisher("robot/front", robot,
+                                   allowed_destination=zenoh.Locality.REMOTE) as publisher:
+            with zenoh.open(documented(tmp_path, "viewer", port)) as session:
+                others = []
+                session.declare_subscriber(secret, others.append)
+                with dlbuf.zenoh.subscribe("robot/front", session, timeout=BOUND) as frames:
+                    until(lambda: frames.publishers)
+                    until(lambda: publisher._publisher.matching_status.matching)
+                    robot.put(secret, b"")
+                    # The viewer may not publish to the robot.
+                    session.put("robot/front", b"", allowed_destination=zenoh.Locality.REMOTE)
+                    publisher.put(picture(1))
+                    same(next(frames), picture(1))
+                    assert frames.refused == 0 and not others
+            # All that it has sent is here.
+            until(lambda: not list(robot.info.peers_zid()))
+            # It has a certificate, and is not in the list.
+            with zenoh.open(documented(tmp_path, "viewer", port, viewer="guest")) as session:
+                got = []
+                session.declare_subscriber("robot/front", got.append)
+                session.liveliness().declare_subscriber("robot/front/@dlbuf/*", got.append,
+                                                        history=True)
+                until(lambda: list(session.info.peers_zid()))
+                session.put("robot/front", b"", allowed_destination=zenoh.Locality.REMOTE)
+                publisher.put(picture(2))
+            until(lambda: not list(robot.info.peers_zid()))
+            publisher.put(picture(3))
+            assert not got
+            # A certificate of another authority, and none: no connection.
+            for name in "stranger", "absent":
+                c = documented(tmp_path, "viewer", port, viewer=name)
+                c.insert_json5("connect/timeout_ms", "2000")
+                c.insert_json5("connect/exit_on_failure", "true")
+                if name == "absent":
+                    c.insert_json5("transport/link/tls/connect_certificate", "null")
+                    c.insert_json5("transport/link/tls/connect_private_key", "null")
+                    c.insert_json5("transport/link/tls/enable_mtls", "false")
+                with pytest.raises(zenoh.ZError):
+                    zenoh.open(c).close()
+        # The robot's own publication, and nothing of the others.
+        until(lambda: heard)
+        assert heard == [secret], heard
+
+
+# -------------------------------------------------------------- documents
+
+
+def test_docstrings():
+    """Each public name has an example, which runs."""
+    names = set(dlbuf.zenoh.__all__) - {"ENCODING"}
+    finder = doctest.DocTestFinder(exclude_empty=False)
+    tests = {t.name.removeprefix("dlbuf.zenoh."): t for t in finder.find(
+        dlbuf.zenoh, globs={"dlbuf": dlbuf, "zenoh": zenoh}) if t.name != "dlbuf.zenoh"}
+    bare = {n for n, t in tests.items() if n.split(".")[0] in names and not t.examples and
+            not any(w.startswith("_") for w in n.split("."))}
+    assert names <= set(tests) and not bare, bare
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    for t in tests.values():
+        # A member that a parent has is that one's.
+        runner.run(t)
+    assert runner.failures == 0 and runner.tries > 20
