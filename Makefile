@@ -12,6 +12,11 @@ V ?= 0
 Q := $(if $(filter 1,$(V)),,@)
 say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' '$(1)' '$(2)')
 
+# In other languages a range such as [A-Z] has other letters: in Turkish no I.
+unexport LC_ALL
+export LC_COLLATE := C
+export LC_NUMERIC := C
+
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SUFFIXES:

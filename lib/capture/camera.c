@@ -245,7 +245,7 @@ static int check_opts(const char *node, const struct dlbuf_camera_opts *o)
 			    o->flags & ~DLBUF_CAMERA_PROBE);
 	/* The rate must fit a fraction of V4L2. This also refuses NaN. */
 	if (o->rate && !(o->rate >= 0.001 && o->rate <= 100000))
-		return fail(-EINVAL, "%g frames per second", o->rate);
+		return fail(-EINVAL, "rate must be 0 or 0.001 to 100000 frames per second");
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Plans: checks the options, and computes sizes, places, tables. docs/prepare.md has them. */
 #include <errno.h>
+#include <langinfo.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,17 +21,27 @@
 		     DLBUF_PREPARE_FLIP_X | DLBUF_PREPARE_FLIP_Y | DLBUF_PREPARE_CUT_ROUND | \
 		     DLBUF_PREPARE_EXACT)
 
-/* Prints a number with the fewest digits, 10 or more, that read back as the same double. */
+/*
+ * Prints a number with the fewest digits, 10 or more, that read back as the same double. Its
+ * decimal point is a point, also where the program's locale has another one.
+ */
 static struct number {
 	char s[32];
 } number(double x)
 {
+	const char *point = nl_langinfo(RADIXCHAR);
 	struct number n;
 	int digits = 10;
+	char *at;
 
 	do
 		snprintf(n.s, sizeof(n.s), "%.*g", digits, x);
 	while (++digits <= 17 && strtod(n.s, NULL) != x);
+	at = *point ? strstr(n.s, point) : NULL;
+	if (at) {
+		*at = '.';
+		memmove(at + 1, at + strlen(point), strlen(at + strlen(point)) + 1);
+	}
 	return n;
 }
 
@@ -345,7 +356,7 @@ static int find_geometry(struct dlbuf_prepare *p)
 	if (i->crop_width < PREPARE_MIN_SIDE || i->crop_height < PREPARE_MIN_SIDE ||
 	    rounded(i->crop_x + i->crop_width) > w || rounded(i->crop_y + i->crop_height) > h)
 		return fail(-EINVAL, "the crop of %sx%s at %s,%s is not inside the picture of "
-			    "%gx%g, or smaller than 1/1024 of a pixel", number(i->crop_width).s,
+			    "%.0fx%.0f, or smaller than 1/1024 of a pixel", number(i->crop_width).s,
 			    number(i->crop_height).s, number(i->crop_x).s, number(i->crop_y).s,
 			    w, h);
 	set_turn(p);

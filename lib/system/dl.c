@@ -48,16 +48,19 @@ struct refusal {
 static void *try_open(const char *file, struct refusal *r)
 {
 	void *lib = fault_hit() ? NULL : dlopen(file, RTLD_NOW | RTLD_LOCAL);
-	const char *said = lib ? NULL : dlerror();
+	const char *said = lib ? NULL : dlerror(), *name;
 	bool there;
 
 	if (lib || r->there)
 		return lib;
 	if (!said)
 		said = "the driver library was not loaded";
-	/* If a library that it needs is missing, dlerror() names that one. */
-	there = strncmp(said, file, strlen(file)) ||
-		!strstr(said, strerror(ENOENT));
+	/*
+	 * If a library that it needs is missing, glibc's dlerror() names that one. musl's names both,
+	 * this file at the end. Only the missing one has a colon after its name.
+	 */
+	name = strstr(said, file);
+	there = !name || name[strlen(file)] != ':' || !strstr(said, strerror(ENOENT));
 	if (there || !*r->why)
 		snprintf(r->why, sizeof(r->why), "%s", said);
 	r->there = there;

@@ -192,7 +192,7 @@ int open(const char *path, int flags, ...)
 	int fd;
 
 	va_start(ap, flags);
-	if (flags & (O_CREAT | __O_TMPFILE))
+	if ((flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE)
 		mode = va_arg(ap, unsigned int);
 	va_end(ap);
 	if (!exporter || strncmp(path, "/proc/self/fdinfo/", 18))
