@@ -108,7 +108,7 @@ struct dlbuf_device_info {
 	uint8_t uuid[16];		/* zero if the driver has none */
 	enum dlbuf_sync acquire;	/* how dlbuf_acquire() waits */
 	enum dlbuf_sync release;	/* how dlbuf_release() waits */
-	int status;			/* 0, or the error if it cannot be opened */
+	int status;			/* 0, or the error if it cannot be used */
 	/*
 	 * The error text of status. If status is 0: the reason why acquire or
 	 * release blocks although this kind of device can do better, or "".
@@ -130,7 +130,8 @@ DLBUF_API int dlbuf_device_get_info(struct dlbuf_device *dev,
 /*
  * Calls fn once for each device of each backend of this build, in the order of
  * the backends in the build. A backend without a usable device is reported once,
- * with status and reason. info is peeked and valid during the callback. For
+ * with status and reason. info is peeked and valid during the callback. It does not open
+ * devices, so a device with status 0 may still refuse to be opened. For
  * dlbuf_device_each(show, NULL):
  *
  *	static int show(const struct dlbuf_device_info *info, void *data)

@@ -14,6 +14,7 @@ import json
 import os
 import signal
 import struct
+import subprocess
 import sys
 import tempfile
 import zlib
@@ -118,8 +119,38 @@ def _camera_formats(camera: dlbuf.CameraInfo) -> list[str]:
     return known
 
 
+# A driver may crash or hang, so each is opened in a process of its own.
+_OPEN = """if True:
+    import dlbuf, sys
+    try:
+        dlbuf.Device(sys.argv[1])
+    except dlbuf.Error as e:
+        sys.exit(f"{e.errno} {e.strerror}")"""
+_OPEN_SECONDS = 60
+
+
+def _opened(device: dlbuf.DeviceInfo) -> dlbuf.DeviceInfo:
+    """The device with the error of its opening, if it cannot be opened."""
+    if device.status or device.name == "cpu":
+        return device
+    try:
+        child = subprocess.run(
+            [sys.executable, "-c", _OPEN, device.name], text=True, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, timeout=_OPEN_SECONDS,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    except subprocess.TimeoutExpired:
+        return device._replace(status=errno.ETIME, reason=f"no answer within {_OPEN_SECONDS} s")
+    if not child.returncode:
+        return device
+    if child.returncode < 0:
+        return device._replace(status=errno.EIO, reason="the driver ended its process: "
+                               + signal.Signals(-child.returncode).name)
+    number, _, reason = child.stderr.splitlines()[-1].partition(" ")
+    return device._replace(status=int(number), reason=reason)
+
+
 def _list(args: argparse.Namespace) -> None:
-    exporters, devices = dlbuf.exporters(), dlbuf.devices()
+    exporters, devices = dlbuf.exporters(), [_opened(d) for d in dlbuf.devices()]
     cameras = [(c, _camera_formats(c)) for c in dlbuf.cameras()]
     if args.json != "-":
         _table("Exporters: who makes dma-bufs", ("name", "node", "works"),

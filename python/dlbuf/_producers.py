@@ -35,7 +35,8 @@ def formats() -> tuple[FormatInfo, ...]:
 def devices() -> list[DeviceInfo]:
     """Lists every device of this build; those that cannot be used have a reason.
 
-    Loads every driver library, so it may block.
+    Loads every driver library, so it may block. It opens no device: one with status 0 may
+    still be refused by Device(name).
 
     >>> [d.name for d in dlbuf.devices() if not d.status][0]
     'cpu'

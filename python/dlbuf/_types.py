@@ -444,7 +444,7 @@ class DeviceInfo(NamedTuple):
     """how release() ends. "fence": the dma-buf gets a fence; "event": an event
     of the device signals the end; "blocks": the calling thread waits"""
     status: int
-    """0, or the errno for which the device cannot be opened"""
+    """0, or the errno for which the device cannot be used"""
     reason: str
     """the error text of status; or why calls block that need not, or ""."""
     pitch_align: int

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The parts of cameras that need no camera: names, sizes, sentences, the ioctls' layouts."""
 
+import errno
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ import pytest
 
 import dlbuf
 from dlbuf import CodeSpace, _camera, _producers, _v4l2
+from dlbuf import __main__ as command
 
 # GStreamer and FFmpeg name the bytes in memory.
 NAMES = [
@@ -227,6 +229,24 @@ def test_layouts(tmp_path):
     want += [offset(STRUCTS[s], field) for s, members in MEMBERS.items()
              for field in members.values()]
     assert got == want + list(IOCTLS.values())
+
+
+def test_the_command_opens_devices(monkeypatch):
+    """devices() opens none, so a driver's refusal is not in it."""
+    cpu = dlbuf.devices()[0]
+    assert cpu.name == "cpu" and command._opened(cpu) is cpu
+    for name, program, status, words in (
+            ("cpu ", None, errno.EINVAL, "no backend is named 'cpu '"),
+            ("gles", "import os; os.abort()", errno.EIO, "ended its process: SIGABRT"),
+            ("gles", "import time; time.sleep(100)", errno.ETIME, "no answer within 1 s"),
+            ("gles", "", 0, "")):
+        with monkeypatch.context() as m:
+            if program is not None:
+                m.setattr(command, "_OPEN", program)
+            if status == errno.ETIME:
+                m.setattr(command, "_OPEN_SECONDS", 1)
+            got = command._opened(cpu._replace(name=name))
+        assert got.status == status and words in got.reason, (name, program, got)
 
 
 def test_the_command_without_a_camera():
