@@ -48,6 +48,9 @@ gstdir ?= $(libdir)/gstreamer-1.0
 # The template of a matrix's page.
 pagedir ?= $(prefix)/share/dlbuf
 DESTDIR ?=
+# A name with a space is two names for make, and dlbuf.pc is read from any folder.
+$(foreach v,O DESTDIR prefix,$(if $(word 2,$($(v))),$(error $(v) has a space: '$($(v))')))
+$(if $(filter-out /%,$(prefix)),$(error prefix does not begin with /: '$(prefix)'))
 
 CROSS_COMPILE ?=
 ifeq ($(origin CC),default)

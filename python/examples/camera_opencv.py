@@ -2,6 +2,8 @@
 """A camera's frame in OpenCV: one conversion from the camera's own memory.
 
     python3 camera_opencv.py [NODE [PICTURE]]
+
+Needs OpenCV (cv2). NODE is a camera that has NV12.
 """
 
 import sys

@@ -2,6 +2,8 @@
 """A camera's frames in PyTorch: filtered one by one, and collated into a batch.
 
     python3 camera_torch.py [NODE]
+
+Needs torch. NODE is a camera that has NV12.
 """
 
 import sys

@@ -2,6 +2,8 @@
 """One process captures, another one computes: the frames are shared, not copied.
 
     python3 two_processes.py [NODE]
+
+NODE is a camera that has NV12.
 """
 
 import multiprocessing
