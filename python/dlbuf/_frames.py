@@ -230,7 +230,8 @@ def own_fds(frame: TensorFrame) -> Frame:
         tensors = tensors[:1]
     if len(tensors) != len(info.planes) or info.view != View.PLANES and len(tensors) > 1:
         return info
-    return info._replace(planes=tuple(p._replace(fd=t.fd) for p, t in
+    # Memory that is no dma-buf has none.
+    return info._replace(planes=tuple(p if t.fd is None else p._replace(fd=t.fd) for p, t in
                                       zip(info.planes, tensors, strict=True)))
 
 
