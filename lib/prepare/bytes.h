@@ -66,7 +66,10 @@ void store_pixels(uint8_t *dst, const vs x[STEP], const vs y[STEP], const vs z[S
 
 static inline void store_vectors(uint8_t *dst, vt x, vt y, vt z)
 {
-	vst3q_u8(dst, (uint8x16x3_t){ { (uint8x16_t)x, (uint8x16_t)y, (uint8x16_t)z } });
+	uint8x16x3_t v = { { (uint8x16_t)x, (uint8x16_t)y, (uint8x16_t)z } };
+
+	/* A macro in clang, for which the commas above would be its own. */
+	vst3q_u8(dst, v);
 }
 
 #else

@@ -90,6 +90,36 @@ static void buffer(void *arg)
 	CHECK_EQ(sscanf(printed, "inode %llu, %llu bytes", &ino, &bytes), 2);
 	CHECK(ino && bytes == 4096);
 }
+
+#define show show_trial
+#include "generated/prepare-2.inc"
+#undef show
+
+/* On the CPU alone, because software drivers compile for minutes. */
+static void fastest(void *arg)
+{
+	static const char *const libraries[] = {
+		"DLBUF_VULKAN_LIBRARY", "DLBUF_OPENCL_LIBRARY", "DLBUF_LEVELZERO_LIBRARY",
+		"DLBUF_GLES_LIBRARY",
+	};
+	int fd AUTO_FD = cts_alloc("udmabuf", W * H);
+	const struct dlbuf_frame frame = PICTURE(W, H, DLBUF_FOURCC('G', 'R', 'E', 'Y'),
+						 DLBUF_CODE_V4L2, 1,
+		.planes = { { .fd = fd, .pitch = W } });
+	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = 8, .height = 8);
+	DLBUF_INFO(dlbuf_device_info, info);
+	struct dlbuf_device *dev = NULL;
+
+	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++)
+		setenv(libraries[i], "none", 1);
+	lines = 0;
+	REQUIRE_OK(dlbuf_prepare_fastest(&frame, &opts, 0, show_trial, NULL, &dev));
+	CHECK(lines > 1);
+	CHECK_MSG(strstr(printed, ": "), "it printed '%s'", printed);
+	CHECK_OK(dlbuf_device_get_info(dev, &info));
+	CHECK_STR(info.name, "cpu");
+	dlbuf_device_close(dev);
+}
 #undef printf
 
 static void alloc(void *arg)
@@ -379,6 +409,7 @@ int main(int argc, char **argv)
 		{ "alloc", alloc }, { "tensor", tensor }, { "fence", fence_ },
 		{ "dispatch", dispatch }, { "sync", sync_ }, { "socket", socket_ },
 		{ "pool", pool }, { "page", page }, { "prepare", prepare },
+		{ "fastest", fastest },
 	};
 
 	ktap_prefix("%s", "examples");
