@@ -227,10 +227,12 @@ static int start_with_fences(struct queue_device *dev, uint32_t flags)
 /* Fences go to the driver and come from it; a lease has the device's event. */
 DOUBLE_CASE(a_driver_with_fences, "")
 {
-	struct queue_ops with = { OPS, .call_host = call_host,
-		.wait_fence = wait_fence, .export_fence = export_fence };
+	/* The device ends after this function: in settle(), by the thread of events. */
+	static struct queue_ops with;
 	int fence, end_of = -1;
 
+	with = (struct queue_ops){ OPS, .call_host = call_host,
+		.wait_fence = wait_fence, .export_fence = export_fence };
 	with.start = start_with_fences;
 	ops = &with;
 	on = &drivers[0];
