@@ -47,6 +47,8 @@ _FIXED = _STRUCTS["head"].size + _STRUCTS["frame"].size
 MAX_BYTES = _FIXED + _STRUCTS["tensor"].size + MAX_NDIM * _DIM.size
 _DAMAGED, _SEQUENCE = 1, 2
 _FLIPS = "", "x", "y", "xy"
+# Of DLPack: integers, floats and bfloat.
+_CODES = 0, 1, 2, 4
 # Counts from the boot of the sender, which mean nothing elsewhere.
 _FROM_BOOT = {Clock.MONOTONIC: time.CLOCK_MONOTONIC, Clock.BOOTTIME: time.CLOCK_BOOTTIME}
 
@@ -190,9 +192,12 @@ def _tensor(data: bytes, payload: int) -> Tensor:
     # Dimensions of at least 1: the product is not smaller than any.
     if bits % 8 or min(shape, default=1) < 1 or math.prod(shape) * bits // 8 != payload:
         _refuse(f"a tensor of {shape} and {dtype} in {payload} bytes")
+    if t["code"] not in _CODES:
+        _refuse(f"type code {t['code']} is not that of a prepared picture")
     crop = _BOX.unpack(t["crop"])
     sizes = t["channels"], t["width"], t["height"], t["scaled_width"], t["scaled_height"]
-    if not all(sizes) or t["turn"] > 3 or t["flip"] > 3 or not all(map(math.isfinite, crop)):
+    if not all(sizes) or t["turn"] > 3 or t["flip"] > 3 or not all(map(math.isfinite, crop)) or \
+            min(crop[2:]) <= 0:
         _refuse("no prepared picture has its place: " + ", ".join(f"{k} {v}" for k, v in t.items()
                                                                   if k != "crop"))
     return Tensor(dtype, shape, PrepareInfo(

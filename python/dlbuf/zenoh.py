@@ -54,8 +54,8 @@ _LIVES = "@dlbuf"
 _MAX_POOL = 32
 _MAX_PUBLISHERS = 64
 _PAGE = 4096
-# In seconds: poll() takes no long times.
-_DAY = 86400
+# In seconds. The end of a session does not wake its subscribers, which look for it so often.
+_LOOK = 1
 # The least code of one value in a byte: a buffer of bytes, as a frame with a lease.
 _BYTES_OF = int.from_bytes(b"R8  ", "little"), CodeSpace.DRM
 
@@ -73,7 +73,8 @@ def local_config() -> Any:
     """The zenoh.Config of sessions that dlbuf opens: this machine only.
 
     It listens on the loopback interface, at Zenoh's port if that is free, and finds there
-    other sessions with this configuration, and a router. It uses no multicast.
+    other sessions with this configuration, and a router. It uses no multicast, and no shared
+    memory, which Zenoh has on by default: docs/network.md says why.
 
     >>> import dlbuf.zenoh
     >>> dlbuf.zenoh.local_config().get_json("listen/endpoints")
@@ -82,6 +83,7 @@ def local_config() -> Any:
     first = "tcp/127.0.0.1:7447"
     return _zenoh().Config.from_json5(json.dumps({
         "mode": "peer", "scouting": {"multicast": {"enabled": False}},
+        "transport": {"shared_memory": {"enabled": False}},
         "listen": {"endpoints": [first, "tcp/127.0.0.1:0"], "exit_on_failure": False},
         "connect": {"endpoints": [first], "exit_on_failure": False, "timeout_ms": -1}}))
 
@@ -91,8 +93,11 @@ def _check_session(session: Any) -> None:
         raise TypeError(f"a session is a zenoh.Session, not {session!r}")
 
 
-def _close(declared: list[Any], session: Any) -> None:
-    """Of what was declared in a session, and of a session of dlbuf's own."""
+def _close(declared: list[Any], session: Any, pid: int) -> None:
+    """Of what was declared in a session, and of a session of dlbuf's own. A child of fork()
+    has none of Zenoh's threads, for which it would wait without end."""
+    if os.getpid() != pid:
+        return
     while declared:
         declared.pop().undeclare()
     if session is not None:
@@ -109,7 +114,7 @@ class _End:
         self._declared: list[Any] = []
         own: Any = _zenoh().open(local_config()) if session is None else None
         self._session: Any = own or session
-        self._ending = weakref.finalize(self, _close, self._declared, own)
+        self._ending = weakref.finalize(self, _close, self._declared, own, self._pid)
 
     @property
     def closed(self) -> bool:
@@ -352,8 +357,8 @@ class Subscriber(_End, Stream[Received]):
     """The iterator of subscribe(). Threads and tasks may iterate, as over a Camera.
 
     received: messages that were valid. dropped: those of them that the program was too slow
-    for. lost: those that publishers counted and that did not arrive. refused: messages that
-    were not valid, refusal the reason of the last one. copied_bytes: of the copies out of
+    for. lost: those that publishers counted and that did not arrive, or were refused. refused:
+    messages that were not valid, refusal the reason of the last one. copied_bytes: of the copies out of
     Zenoh and into the pool. timeout may be changed.
 
     >>> import dlbuf.zenoh
@@ -508,10 +513,14 @@ class Subscriber(_End, Stream[Received]):
 
     def _wait(self, deadline: float | None) -> bool:
         """Whether the event is set, or may be."""
-        left = _DAY if deadline is None else min(max(deadline - time.monotonic(), 0), _DAY)
+        left = _LOOK if deadline is None else min(max(deadline - time.monotonic(), 0), _LOOK)
         poll = select.poll()
         poll.register(self._event.fd, select.POLLIN)
-        return bool(poll.poll(math.ceil(left * 1000))) or left == _DAY
+        if poll.poll(math.ceil(left * 1000)):
+            return True
+        if not self.closed and self._session.is_closed():
+            raise ClosedError(errno.EPIPE, f"the session of {self.key} is closed")
+        return left == _LOOK
 
     def _received(self, slot: _Slot, message: Message, payload: Any) -> Received:
         f = message.frame

@@ -300,23 +300,54 @@ def test_async(session):
     asyncio.run(main())
 
 
-def test_fork(session):
+@pytest.mark.parametrize("own", [False, True])
+def test_fork(session, own):
+    """In a child close() does nothing, also for a session of dlbuf's own: Zenoh's threads are
+    not there, and it would wait for them."""
+    if own:
+        session = None
     frames = dlbuf.zenoh.subscribe(KEY, session)
     publisher = dlbuf.zenoh.Publisher(KEY, session)
     frame = picture()
     pid = os.fork()
     if not pid:
         status = 1
+        signal.alarm(BOUND)
         with contextlib.suppress(BaseException):
             for call in (lambda: next(frames)), (lambda: publisher.put(frame)):
                 with pytest.raises(dlbuf.Error) as e:
                     call()
                 assert e.value.errno == errno.ESTALE
+            publisher.close()
+            frames.close()
             status = 0
         os._exit(status)
     assert os.waitpid(pid, 0)[1] == 0
     publisher.close()
     frames.close()
+
+
+def test_the_session_is_closed():
+    """It wakes no subscriber that waits without a limit."""
+    with zenoh.open(config()) as session:
+        frames = dlbuf.zenoh.subscribe(KEY, session, timeout=None)
+        timer = threading.Timer(0, session.close)
+        timer.start()
+        with pytest.raises(dlbuf.ClosedError, match="the session of"):
+            next(frames)
+        timer.join()
+
+
+def test_no_shared_memory():
+    """Zenoh's blocks are reused while a slow subscriber of this machine reads them."""
+    assert '"enabled":true' in zenoh.Config().get_json("transport/shared_memory")
+    ours = dlbuf.zenoh.local_config().get_json("transport/shared_memory")
+    assert '"enabled":false' in ours
+    with open(f"{ROOT}/docs/network.md", encoding="utf-8") as f:
+        printed = re.findall("```json5\n(.*?)```", f.read(), re.S)
+    assert len(printed) == 2
+    for text in printed:
+        assert zenoh.Config.from_json5(text).get_json("transport/shared_memory") == ours
 
 
 # -------------------------------------------------------------- hostile peers
