@@ -85,6 +85,7 @@
  * Environment. DLBUF_LOG is the level of messages on standard error: none, error, warn,
  * info or debug; the default is warn. A file to open instead of the usual library:
  * DLBUF_VULKAN_LIBRARY (libvulkan.so.1), DLBUF_CUDA_LIBRARY (libcuda.so.1),
+ * DLBUF_GLES_LIBRARY (libEGL.so.1),
  * DLBUF_HEXAGON_LIBRARY (libcdsprpc.so.1, libadsprpc.so.1 and so on),
  * DLBUF_HIP_LIBRARY (libamdhip64.so.N), DLBUF_HIPRTC_LIBRARY (libhiprtc.so.N),
  * DLBUF_LEVELZERO_LIBRARY (libze_loader.so.1), DLBUF_OPENCL_LIBRARY (libOpenCL.so.1).
