@@ -43,7 +43,7 @@ _STRUCTS = {name: struct.Struct("<" + "".join(fields.values()))
             for name, fields in PARTS.items()}
 _CROP, _BOX, _DIM = struct.Struct("<4I"), struct.Struct("<4d"), struct.Struct("<q")
 _FIXED = _STRUCTS["head"].size + _STRUCTS["frame"].size
-# Of the largest message.
+# The largest message has so many bytes.
 MAX_BYTES = _FIXED + _STRUCTS["tensor"].size + MAX_NDIM * _DIM.size
 _DAMAGED, _SEQUENCE = 1, 2
 _FLIPS = "", "x", "y", "xy"

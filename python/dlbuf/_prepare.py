@@ -760,7 +760,7 @@ class Preparer:
             raise TypeError(f"device={device!r} is not a Device or the name of one")
         self._auto = device == "auto"
         self._device = None if device in ("cpu", "cpu:0", "auto") else device
-        # Of device="auto": what it has chosen; it stays.
+        # The device that device="auto" has chosen; later calls keep it.
         self._choice: _Choice | None = None
         # Options that depend on the size of the picture, which it is called with.
         self._sizes = sizes

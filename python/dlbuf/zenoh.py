@@ -49,7 +49,8 @@ __all__ = ["ENCODING", "Publisher", "Received", "Subscriber", "local_config", "p
 
 _EINVAL, _EOPNOTSUPP, _EPROTO = 22, 95, 71
 ENCODING = "application/vnd.dlbuf.frame"
-# Of a key: the tokens of its publishers' lives. No wildcard of Zenoh's matches a chunk with @.
+# Publishers of a key have liveliness tokens under it. No wildcard of Zenoh's matches a chunk
+# with @.
 _LIVES = "@dlbuf"
 _MAX_POOL = 32
 _MAX_PUBLISHERS = 64

@@ -106,7 +106,7 @@ def items(module: ModuleType) -> Iterator[Item]:
             continue
         fields: Any = getattr(obj, "__members__", getattr(obj, "_fields", ()))
         under = _under_members(obj) if fields else {}
-        # Those of the package's base classes, too, as Camera.frame().
+        # Members of base classes of the package belong to the class, too, as Camera.frame() does.
         members = {k: v for cls in reversed(obj.__mro__) if cls.__module__ != "builtins" and
                    cls.__module__.startswith(module.__name__) for k, v in vars(cls).items()}
         for key, value in members.items():
