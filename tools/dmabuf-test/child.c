@@ -70,13 +70,22 @@ pid_t child_exec(const char *argv[], bool output, int *fd)
 
 ssize_t child_receive(int fd, void *message, size_t size, int limit_ms)
 {
+	struct timespec limit = { limit_ms / 1000, limit_ms % 1000 * 1000000 };
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	uint64_t end = now_ns() + limit_ms * 1000000ull;
+	sigset_t signals, before;
 	int ret;
 
+	/* Blocked until ppoll() waits: a signal after the look at interrupted ends the wait. */
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, &signals, &before);
 	do
-		ret = interrupted ? -1 : poll(&p, 1, limit_ms);
+		ret = interrupted ? -1 : ppoll(&p, 1, &limit, &before);
 	while (ret < 0 && errno == EINTR && !interrupted && now_ns() < end);
+	sigprocmask(SIG_SETMASK, &before, NULL);
 	return ret <= 0 ? -1 : recv(fd, message, size, 0);
 }
 
