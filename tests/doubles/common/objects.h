@@ -26,9 +26,14 @@ extern pthread_mutex_t lock;	/* of all of this */
 extern pthread_cond_t changed;	/* a job came or went, or an object */
 /*
  * In the static block: the thread sanitizer of GCC 12 dies in __tls_get_addr() if a
- * thread of a library that was opened later asks for such a variable first.
+ * thread of a library that was opened later asks for such a variable first. musl
+ * opens no library that wants this.
  */
+#ifdef __GLIBC__
 #define STATIC_TLS __thread __attribute__((tls_model("initial-exec")))
+#else
+#define STATIC_TLS __thread
+#endif
 extern STATIC_TLS bool in_host_function;
 extern STATIC_TLS const char *call;	/* that is being made */
 extern bool initialised;	/* which the double sets */
