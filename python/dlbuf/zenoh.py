@@ -54,7 +54,7 @@ ENCODING = "application/vnd.dlbuf.frame"
 _LIVES = "@dlbuf"
 _MAX_POOL = 32
 _MAX_PUBLISHERS = 64
-# In bytes. Zenoh panics at 65,536 and more.
+# In bytes. Zenoh panics if a subscriber's key has about 65,536.
 _MAX_KEY = 4096
 # A publisher's number that is further from its last one begins a new count.
 _MAX_GAP = 1 << 20
