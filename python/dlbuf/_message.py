@@ -22,7 +22,11 @@ from ._types import (MOD_LINEAR, Clock, CodeSpace, Colour, DType, Field, Frame, 
 _EPROTO = 71
 MAGIC, VERSION = 0x4E424C44, 1
 FRAME, TENSOR = 1, 2
-MAX_PLANES, MAX_NDIM = 4, 8
+MAX_PLANES = 4
+# [1, channels, height, width] or [1, height, width, channels].
+NDIM = 4
+# Of struct dlbuf_colour: the largest range and hue.
+_MAX_RANGE = _MAX_HUE = 2
 # Planes begin at multiples of it, which no element is larger than.
 ALIGN = 64
 
@@ -44,7 +48,7 @@ _STRUCTS = {name: struct.Struct("<" + "".join(fields.values()))
 _CROP, _BOX, _DIM = struct.Struct("<4I"), struct.Struct("<4d"), struct.Struct("<q")
 _FIXED = _STRUCTS["head"].size + _STRUCTS["frame"].size
 # The largest message has so many bytes.
-MAX_BYTES = _FIXED + _STRUCTS["tensor"].size + MAX_NDIM * _DIM.size
+MAX_BYTES = _FIXED + _STRUCTS["tensor"].size + NDIM * _DIM.size
 _DAMAGED, _SEQUENCE = 1, 2
 _FLIPS = "", "x", "y", "xy"
 # Of DLPack: integers, floats and bfloat.
@@ -154,6 +158,10 @@ def _frame(f: dict[str, Any], payload: int, kind: int) -> Frame:
         _refuse(f"unknown flags 0x{f['flags']:x}")
     if any(f["colour"][6:]):
         _refuse("reserved bytes of the colour are not 0")
+    colour = Colour(*f["colour"][:6])
+    if colour.range > _MAX_RANGE or colour.hue > _MAX_HUE:
+        _refuse(f"the colour has range {colour.range} and hue {colour.hue}, of which the largest "
+                f"are {_MAX_RANGE} and {_MAX_HUE}")
     space = _one_of(CodeSpace, "code_space", f["code_space"], CodeSpace.GSTREAMER,
                     CodeSpace.FFMPEG)
     clock = _one_of(Clock, "clock", f["clock"], *_FROM_BOOT)
@@ -172,7 +180,7 @@ def _frame(f: dict[str, Any], payload: int, kind: int) -> Frame:
         f["modifier"], info.channels, _planes(f, payload), crop if any(crop) else None,
         best_view(info), f["sequence"] if f["flags"] & _SEQUENCE else None,
         f["timestamp_ns"] if clock else None, clock, _one_of(Field, "field", f["field"]),
-        Order.COMPLETE, bool(f["flags"] & _DAMAGED), Colour(*f["colour"][:6]),
+        Order.COMPLETE, bool(f["flags"] & _DAMAGED), colour,
         _one_of(Orientation, "orientation", f["orientation"]))
 
 
@@ -181,16 +189,19 @@ def _tensor(data: bytes, payload: int) -> Tensor:
     if len(data) < at:
         _refuse(f"{len(data)} bytes are too few for a tensor")
     t = _read("tensor", data, _FIXED)
-    if t["ndim"] > MAX_NDIM or len(data) != at + t["ndim"] * _DIM.size:
-        _refuse(f"{len(data)} bytes for a tensor of {t['ndim']} dimensions, at most {MAX_NDIM}")
+    if t["ndim"] != NDIM or len(data) != at + NDIM * _DIM.size:
+        _refuse(f"{len(data)} bytes and {t['ndim']} dimensions; a tensor of {NDIM} has "
+                f"{at + NDIM * _DIM.size}")
     shape = tuple(n for n, in _DIM.iter_unpack(data[at:]))
     try:
         dtype = dtype_name(t["code"], t["bits"], t["lanes"])
     except Error as e:
         _refuse(str(e.strerror))
     bits = t["bits"] * t["lanes"]
-    # Dimensions of at least 1: the product is not smaller than any.
-    if bits % 8 or min(shape, default=1) < 1 or math.prod(shape) * bits // 8 != payload:
+    c, h, w = t["channels"], t["height"], t["width"]
+    if shape not in ((1, c, h, w), (1, h, w, c)):
+        _refuse(f"a tensor of {shape} is no picture of {w}x{h} with {c} channels")
+    if bits % 8 or math.prod(shape) * bits // 8 != payload:
         _refuse(f"a tensor of {shape} and {dtype} in {payload} bytes")
     if t["code"] not in _CODES:
         _refuse(f"type code {t['code']} is not that of a prepared picture")

@@ -54,6 +54,10 @@ ENCODING = "application/vnd.dlbuf.frame"
 _LIVES = "@dlbuf"
 _MAX_POOL = 32
 _MAX_PUBLISHERS = 64
+# In bytes. Zenoh panics if a subscriber's key has about 65,536.
+_MAX_KEY = 4096
+# A publisher's number that is further from its last one begins a new count.
+_MAX_GAP = 1 << 20
 _PAGE = 4096
 # In seconds. The end of a session does not wake its subscribers, which look for it so often.
 _LOOK = 1
@@ -94,6 +98,13 @@ def _check_session(session: Any) -> None:
         raise TypeError(f"a session is a zenoh.Session, not {session!r}")
 
 
+def _check_key(key: Any) -> str:
+    size = len(str(key).encode(errors="replace"))
+    if size > _MAX_KEY:
+        raise InvalidError(_EINVAL, f"a key of {size} bytes: {_MAX_KEY} are possible")
+    return str(key)
+
+
 def _close(declared: list[Any], session: Any, pid: int) -> None:
     """Of what was declared in a session, and of a session of dlbuf's own. A child of fork()
     has none of Zenoh's threads, for which it would wait without end."""
@@ -110,7 +121,7 @@ class _End:
 
     def __init__(self, key: str, session: Any) -> None:
         _check_session(session)
-        self.key = str(key)
+        self.key = _check_key(key)
         self._pid = os.getpid()
         self._declared: list[Any] = []
         own: Any = _zenoh().open(local_config()) if session is None else None
@@ -354,12 +365,23 @@ def _weak(method: Callable[[Any], None]) -> Any:
     return _zenoh().handlers.Callback(call, indirect=False)
 
 
+def _check_memory(device: Device, access: Access | int | str | None,
+                  exporter: str | None) -> None:
+    """Raises what the first frame would: a page is allocated and imported in the same way."""
+    devices: list[Device | str] = ["cpu", device]
+    page = alloc(_PAGE, "uint8", devices, exporter=exporter, name="dlbuf.zenoh")[0]
+    _dlbuf.from_fd(page.fd, (_PAGE,), "uint8", device=device, access=access)
+    del page
+    device.trim()
+
+
 class Subscriber(_End, Stream[Received]):
     """The iterator of subscribe(). Threads and tasks may iterate, as over a Camera.
 
     received: messages that were valid. dropped: those of them that the program was too slow
-    for. lost: those that publishers counted and that did not arrive, or were refused. refused:
-    messages that were not valid, refusal the reason of the last one. copied_bytes: of the copies out of
+    for. lost: those that publishers counted and that did not arrive, or were refused; a
+    publisher that counts wrongly adds at most 1,048,575 with a message. refused: messages that
+    were not valid, refusal the reason of the last one. copied_bytes: of the copies out of
     Zenoh and into the pool. timeout may be changed.
 
     >>> import dlbuf.zenoh
@@ -374,6 +396,7 @@ class Subscriber(_End, Stream[Received]):
         super(_End, self).__init__(timeout)         # of Stream
         self.device = Device(device) if isinstance(device, str) else device
         self.access, self.exporter = access, exporter
+        _check_memory(self.device, access, exporter)
         self._view, self._max_bytes = view, max_bytes
         self.received = self.dropped = self.lost = self.refused = self.copied_bytes = 0
         self.refusal = ""
@@ -460,9 +483,12 @@ class Subscriber(_End, Stream[Received]):
                      self._max_bytes)
 
     def _count(self, message: Message) -> None:
-        last = self._numbers.pop(message.publisher, message.number - 1)
-        self.lost += max(message.number - last - 1, 0)
-        self._numbers[message.publisher] = max(message.number, last)
+        number = message.number
+        last = self._numbers.pop(message.publisher, number)
+        if abs(number - last) > _MAX_GAP:
+            last = number
+        self.lost += max(number - last - 1, 0)
+        self._numbers[message.publisher] = max(number, last)
         if len(self._numbers) > _MAX_PUBLISHERS:
             del self._numbers[next(iter(self._numbers))]
 
@@ -614,8 +640,9 @@ def subscribe(
 
     The iteration raises ClosedError when the last publisher of the key is gone and its
     frames are read, and DeadlineError; after both it can go on, with next() or another loop,
-    and has frames when a publisher comes back. Also raises what alloc() raises if there is
-    no memory for the device, and zenoh.ZError for a bad key.
+    and has frames when a publisher comes back. The call raises InvalidError for arguments that
+    cannot be, what alloc() raises if there is no memory for the device, and zenoh.ZError for a
+    bad key; the iteration raises what alloc() raises if there is not enough.
 
     >>> import dlbuf.zenoh
     >>> t = dlbuf.alloc((6, 4), "uint8")

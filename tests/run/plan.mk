@@ -628,6 +628,12 @@ $(call step,python@lab+producers): | python@host interop@build
 		exec $(lab) $(media) --gpu -- $(b)/gcc/interop/uvc env PYTHONPATH=$(b)/python/site:$(b)/python-producers \
 		$(pycache) python3 python/tests/lab/lab_producers.py'
 
+# A camera of one guest, over Zenoh on devices of another. The cases are those of guest B.
+robots = env PYTHONPATH=$(b)/python/site:$(b)/python-robots $(pycache) python3 python/tests/lab/lab_robots.py
+$(call step,python@robots): | python@host
+	$(ktap) --free python-robots --has $(dir)/python/site/dlbuf -- bash -o pipefail -c 'python/tests/guest $(dir)/python-robots zenoh || exit; \
+		tests/guest/pair --timeout 5000 --cpus 1 -- $(robots) robot -- $(robots) viewer | sed -u "s/^b: //; t; s/^/# /"'
+
 # The recipes of its README and its examples, with what these need of PyPI.
 $(call step,examples@python): | python@host
 	$(ktap) --free python-examples --has $(dir)/python/site/dlbuf -- sh -c 'python/tests/guest $(dir)/python-examples examples; \

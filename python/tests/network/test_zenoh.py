@@ -167,9 +167,23 @@ def test_refused_frames(session):
         dlbuf.zenoh.Publisher(KEY, session, prepare="yolo")
     with pytest.raises(TypeError, match="zenoh.Session"):
         dlbuf.zenoh.Publisher(KEY, "session")
-    for wrong in {"pool": 0}, {"pool": 33}, {"pool": 1.5}, {"max_bytes": 0}, {"view": "nothing"}:
+    for wrong in ({"pool": 0}, {"pool": 33}, {"pool": 1.5}, {"max_bytes": 0}, {"view": "nothing"},
+                  {"access": "x"}, {"access": 4}, {"exporter": "nothing"}):
         with pytest.raises(dlbuf.InvalidError):
             dlbuf.zenoh.subscribe(KEY, session, **wrong)
+    for wrong in {"access": 1.5}, {"exporter": 1}, {"device": 1}:
+        with pytest.raises(TypeError):
+            dlbuf.zenoh.subscribe(KEY, session, **wrong)
+
+
+def test_long_keys(session):
+    """Zenoh itself would panic."""
+    for make_end in dlbuf.zenoh.Publisher, dlbuf.zenoh.subscribe:
+        for key in "k" * 70000, "\N{BUTTERFLY}" * 1025:
+            with pytest.raises(dlbuf.InvalidError, match=f"a key of {len(key.encode())} bytes"):
+                make_end(key, session)
+        with make_end("k" * 4096, session) as end:
+            assert len(end.key) == 4096
 
 
 def test_a_model_s_input(session):
@@ -393,13 +407,13 @@ def test_hostile_publisher(session):
 
 
 def test_nothing_is_allocated_for_what_is_refused(session, monkeypatch):
-    monkeypatch.setattr(dlbuf.zenoh, "alloc", lambda *a, **k: pytest.fail("allocated"))
     data, payload = VALID["frame"]
     wrong = [("zenoh/bytes", data, payload, "encoding"), (None, b"", payload, "encoding"),
              (None, bytes(5000), payload, "too many"), (None, data, 5000, "at most 4096"),
              (None, data[:-1], payload, "too few"),
              (None, changed("head", "version", 2)[0], payload, "version 2")]
     with dlbuf.zenoh.subscribe(KEY, session, timeout=0, max_bytes=4096) as frames:
+        monkeypatch.setattr(dlbuf.zenoh, "alloc", lambda *a, **k: pytest.fail("allocated"))
         for n, (encoding, message, size, words) in enumerate(wrong, 1):
             raw(session, message, bytes(size), encoding or dlbuf.zenoh.ENCODING)
             until(lambda: frames.refused + frames.received == n)
@@ -417,6 +431,15 @@ def test_lost(session):
                 bytes(PAYLOAD))
         until(lambda: frames.received == 7)
         assert frames.lost == 2 + 1
+
+
+def test_lost_by_a_jump(session):
+    """A publisher cannot make it any number, nor stop the count of what is lost later."""
+    with dlbuf.zenoh.subscribe(KEY, session, pool=8) as frames:
+        for number in 0, (1 << 64) - 1, 7, 9, 9 + (1 << 20), 9:
+            raw(session, _message.pack(FRAME._replace(number=number), PAYLOAD), bytes(PAYLOAD))
+        until(lambda: frames.received == 6)
+        assert frames.lost == 1 + (1 << 20) - 1
 
 
 def test_many_publishers(session):

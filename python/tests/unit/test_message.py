@@ -22,8 +22,9 @@ from messages import (FRAME, PAYLOAD, TENSOR, TENSOR_BYTES, VALID, changed, fram
                          clock=dlbuf.Clock.NONE, damaged=False), None), PAYLOAD),
     (Message((1 << 64) - 1, (1 << 64) - 1, frame(sequence=(1 << 64) - 1, timestamp_ns=-1),
              None), PAYLOAD),
-    (Message(1, 2, frame(planes=()), tensor((), "uint8")), 1),
-    (Message(1, 2, frame(planes=()), tensor((1,) * 7 + (3,), "bfloat16")), 6)])
+    (Message(1, 2, frame(planes=()), tensor((1, 4, 8, 3), "bfloat16")), 192),
+    (Message(1, 2, frame(planes=(), colour=dlbuf.Colour(255, 255, 255, 2, 255, 2)),
+             tensor(dtype="uint8")), 96)])
 def test_round_trip(message, payload):
     data = pack(message, payload)
     assert parse(data, payload) == message and len(data) <= MAX_BYTES
@@ -66,6 +67,8 @@ FIELDS = [
     ("frame", "crop", struct.pack("<4I", 1, 0, 8, 4), None),
     ("frame", "crop", struct.pack("<4I", 0xFFFFFFF0, 0, 0x20, 4), None),
     ("frame", "colour", b"\1\1\2\1\1\0\0\1", "colour"),
+    ("frame", "colour", b"\1\1\2\3\1\0\0\0", "range 3"),
+    ("frame", "colour", b"\1\1\2\1\1\3\0\0", "hue 3"),
     ("frame", "clock", 1, "clock 1"), ("frame", "clock", 3, "clock 3"),
     ("frame", "clock", 6, "clock 6"), ("frame", "field", 9, "field 9"),
     ("frame", "order", 2, "order 2"), ("frame", "order", 3, "order 3"),
@@ -82,9 +85,11 @@ OF_TENSORS = [
     ("tensor", "bits", 0, "dtype"), ("tensor", "bits", 4, "float4"),
     ("tensor", "bits", 32, "float32"), ("tensor", "lanes", 0, "dtype"),
     ("tensor", "lanes", 2, "x2"), ("tensor", "code", 6, "dtype"), ("tensor", "ndim", 3, "3 dim"),
-    ("tensor", "ndim", 9, "9 dim"), ("tensor", "channels", 0, "channels 0"),
+    ("tensor", "ndim", 5, "5 dim"), ("tensor", "channels", 0, "0 channels"),
+    ("tensor", "channels", 4, "no picture of 8x4 with 4 channels"),
+    ("tensor", "width", 4, "no picture of 4x4"), ("tensor", "height", 8, "no picture of 8x8"),
     ("tensor", "turn", 4, "turn 4"), ("tensor", "flip", 4, "flip 4"),
-    ("tensor", "width", 0, "width 0"), ("tensor", "height", 0, "height 0"),
+    ("tensor", "width", 0, "of 0x4"), ("tensor", "height", 0, "of 8x0"),
     ("tensor", "scaled_width", 0, "scaled_width 0"),
     ("tensor", "scaled_height", 0, "scaled_height 0"),
     ("tensor", "crop", struct.pack("<4d", 0, 0, float("nan"), 1), "place"),
@@ -111,8 +116,9 @@ def test_refused_tensors(part, field, value, words):
 
 
 @pytest.mark.parametrize("shape, payload", [
-    ((0, 3), 0), ((0, 3), 6), ((-1, -3), 6), ((1 << 32, 1 << 32), 6), ((1 << 62, 4, 2), 6),
-    ((-(1 << 63), 2), 6), ((4,), 6), ((3,), 7), ((1,) * 8 + (3,), 6)])
+    ((0, 3, 4, 8), 0), ((-1, -3, 4, 8), 192), ((1, 1 << 32, 1 << 32, 1), 192),
+    ((1 << 62, 4, 3, 8), 192), ((1, 3, 4, 8), 191), ((1, 3, 8, 4), 192), ((1, 4, 3, 8), 192),
+    ((2, 3, 4, 4), 192), ((3, 4, 8), 192), ((1, 1, 3, 4, 8), 192), ((), 2), ((96,), 192)])
 def test_refused_shapes(shape, payload):
     with pytest.raises(Refused):
         parse(pack(TENSOR._replace(tensor=tensor(shape)), payload), payload)
@@ -121,7 +127,7 @@ def test_refused_shapes(shape, payload):
 def test_refused_bits():
     """Two elements in one byte."""
     with pytest.raises(Refused, match="float4"):
-        parse(pack(TENSOR._replace(tensor=tensor((4,), "float4_e2m1fn")), 2), 2)
+        parse(pack(TENSOR._replace(tensor=tensor(dtype="float4_e2m1fn")), 48), 48)
 
 
 @pytest.mark.parametrize("which", VALID)

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: MIT
+"""Frames of a camera in one guest, on devices of another: tests/guest/pair runs
+
+    lab_robots.py robot -- lab_robots.py viewer [CASE...]
+
+The robot starts a publisher for each connection of the viewer's, whose commands and answers are
+lines of JSON. So the digests of the frames come by another way than the frames."""
+
+import functools
+import gc
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import zenoh
+
+import dlbuf
+import dlbuf.zenoh
+
+ROBOT, PORT, LOCATOR = "10.0.0.1", 7000, "tcp/10.0.0.1:7447"
+KEY = "robot/front"
+SIZE = 320, 180
+FRAMES = 3
+# Of small ones: so many at once, and in all.
+SOME, MANY = 25, 1000
+BOUND = 600         # seconds, for what is certain to come
+
+
+def until(condition):
+    end = time.monotonic() + BOUND
+    while not condition():
+        assert time.monotonic() < end, "it has not come"
+        time.sleep(0.001)
+
+
+def resident():
+    """Bytes of this process that are in memory and in no file; after the collector has looked."""
+    gc.collect()
+    with open("/proc/self/status") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("RssAnon:")) * 1024
+
+
+def open_fds():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def session(**endpoints):
+    return zenoh.open(zenoh.Config.from_json5(json.dumps({
+        "mode": "peer", "scouting": {"multicast": {"enabled": False}},
+        "transport": {"shared_memory": {"enabled": False}},
+        "listen": {"endpoints": endpoints.get("listen", [])},
+        "connect": {"endpoints": endpoints.get("connect", [])}})))
+
+
+def digests(frame):
+    return [hashlib.sha256(t.tobytes()).hexdigest() for t in frame]
+
+
+# -------------------------------------------------------------- the robot
+
+
+def camera(publisher):
+    """Some frames of vivid, and what was sent."""
+    sent = {}
+    with dlbuf.Camera(0, format="NV12", size=SIZE) as frames:
+        for frame in frames:
+            with frame:
+                publisher.put(frame)
+                sent[frame.sequence] = digests(frame)
+            if len(sent) == FRAMES:
+                return sent
+
+
+@functools.lru_cache(maxsize=None)
+def small():
+    # Devices keep imports of other buffers for a while.
+    return dlbuf.alloc((24, 64), "uint8")
+
+
+def some(publisher):
+    """Small frames; the fds and the memory after them."""
+    t = small()
+    for n in range(SOME):
+        tensors = dlbuf.from_frame([(t.fd, 64), (t.fd, 64, 1024)], 64, 16, "NV12", sequence=n)
+        with dlbuf.TensorFrame(tensors, tensors[0].frame) as frame:
+            publisher.put(frame)
+        del tensors, frame
+    return [open_fds(), resident()]
+
+
+def publishes():
+    """A publisher, which does what its standard input says."""
+    with session(listen=[LOCATOR]) as s:
+        with dlbuf.zenoh.Publisher(KEY, s,
+                                   congestion_control=zenoh.CongestionControl.BLOCK) as publisher:
+            print(json.dumps("ready"), flush=True)
+            for line in sys.stdin:
+                command = json.loads(line)
+                if command == "die":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                # The subscription has arrived.
+                until(lambda: publisher._publisher.matching_status.matching)
+                print(json.dumps({"camera": camera, "some": some}[command](publisher)), flush=True)
+
+
+def robot():
+    with socket.create_server(("", PORT)) as server:
+        while True:
+            with server.accept()[0] as connection:
+                status = subprocess.run([sys.executable, __file__, "publishes"],
+                                        stdin=connection, stdout=connection).returncode
+            if status != -signal.SIGKILL:
+                return status
+
+
+# -------------------------------------------------------------- the viewer
+
+
+class Robot:
+    """A publisher on the robot."""
+
+    def __init__(self):
+        until(self.connected)
+        self.lines = self.socket.makefile("rw")
+        assert self.answer() == "ready"
+
+    def connected(self):
+        try:
+            self.socket = socket.create_connection((ROBOT, PORT))
+            return True
+        except OSError:
+            return False
+
+    def tell(self, command):
+        print(json.dumps(command), file=self.lines, flush=True)
+
+    def answer(self):
+        return json.loads(self.lines.readline())
+
+    def close(self):
+        """The end of the connection ends the publisher, or was it."""
+        self.lines.close()
+        self.socket.shutdown(socket.SHUT_WR)
+        self.socket.close()
+
+
+def viewer(patterns):
+    # NumPy is for the viewer only.
+    from labtools import CASES, case, main, np
+
+    robots = [Robot()]
+    own = session(connect=[LOCATOR])
+
+    def frames(pool=FRAMES, **options):
+        return dlbuf.zenoh.subscribe(KEY, own, timeout=BOUND, pool=pool, **options)
+
+    def of_udmabuf(fd):
+        with open(f"/proc/self/fdinfo/{fd}") as f:
+            return "exp_name:\tudmabuf" in f.read()
+
+    def received(subscriber, pictures):
+        """The camera's frames, each with the digests that the robot has made."""
+        robots[-1].tell("camera")
+        got = [next(subscriber) for _ in range(FRAMES)]
+        sent = robots[-1].answer()
+        assert [str(f.sequence) for f in got] == list(sent)
+        for frame, want in zip(got, sent.values()):
+            assert frame.info.format == "NV12" and frame.info.clock is dlbuf.Clock.REALTIME
+            arrays = pictures(frame)
+            assert [a.shape for a in arrays] == [SIZE[::-1], (SIZE[1] // 2, SIZE[0] // 2, 2)]
+            assert [hashlib.sha256(a.tobytes()).hexdigest() for a in arrays] == want
+            assert all(of_udmabuf(p.fd) for p in frame.info.planes)
+        # A picture, not zeros.
+        assert np.ptp(pictures(got[0])[0]) > 0
+        assert (subscriber.refused, subscriber.lost, subscriber.dropped) == (0, 0, 0)
+
+    @case
+    def numpy_of_a_camera():
+        with frames(exporter="udmabuf") as subscriber:
+            received(subscriber, lambda frame: [np.asarray(t) for t in frame])
+
+    @case
+    def many_frames_leave_nothing():
+        """After the first quarter, in which pools and allocators grow."""
+        after = []
+        with frames(SOME) as subscriber:
+            for _ in range(MANY // SOME):
+                robots[-1].tell("some")
+                for n in range(SOME):
+                    with next(subscriber) as frame:
+                        assert frame.sequence == n
+                    del frame
+                after.append([[open_fds(), resident()], robots[-1].answer()])
+            assert subscriber.received == MANY and subscriber.lost == subscriber.dropped == 0
+        for n, who in enumerate(("viewer", "robot")):
+            (fds, nbytes), (fds_now, nbytes_now) = after[len(after) // 4][n], after[-1][n]
+            print(f"# the {who}: {fds} fds, then {fds_now}; {nbytes >> 10} KiB, then "
+                  f"{nbytes_now >> 10}")
+            assert fds_now == fds and nbytes_now - nbytes < 1 << 20
+
+    @case
+    def a_publisher_that_is_killed():
+        with frames() as subscriber:
+            received(subscriber, lambda frame: [np.asarray(t) for t in frame])
+            robots[-1].tell("die")
+            try:
+                next(subscriber)
+                raise AssertionError("a frame of a dead publisher")
+            except dlbuf.ClosedError as e:
+                assert "is gone" in str(e)
+            robots[-1].close()
+            robots.append(Robot())
+            until(lambda: subscriber.publishers)
+            # Both the subscriber that is there, and a new one.
+            received(subscriber, lambda frame: [np.asarray(t) for t in frame])
+        with frames() as subscriber:
+            received(subscriber, lambda frame: [np.asarray(t) for t in frame])
+
+    @case
+    def vulkan_of_a_camera():
+        """Lavapipe imports the udmabufs, and reads the last one."""
+        options = {"size": 64, "dtype": "uint8"}
+        last = []
+
+        def pictures(frame):
+            assert {t.device.name for t in frame} == {"vulkan:0"}
+            last[:] = [frame]
+            return [t.numpy() for t in frame]
+
+        with frames(exporter="udmabuf", device="vulkan:0") as subscriber:
+            received(subscriber, pictures)
+            x, _ = dlbuf.Preparer(**options, device=subscriber.device)(last[0])
+            want, _ = dlbuf.Preparer(**options)([t.to("cpu") for t in last[0]])
+            x, want = (t.numpy().astype(int) for t in (x, want))
+            assert np.ptp(want) > 0 and abs(x - want).max() <= 1
+            last.clear()
+
+    status = main(patterns, CASES)
+    robots[-1].close()
+    own.close()
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit({"robot": lambda: robot(), "publishes": lambda: publishes(),
+              "viewer": lambda: viewer(sys.argv[2:])}[sys.argv[1]]())
