@@ -567,10 +567,11 @@ has-gst = $(shell $(if $(CROSS_COMPILE),command -v $(CROSS_COMPILE)pkg-config >/
 gst-so := $(O)/libgstdlbuf.so
 gst := $(if $(CONFIG_PART_PREPARE),$(gst-so))
 no-gst := libgstdlbuf.so: the headers of GStreamer 1.20 or newer are not installed (tools/deps gstreamer)
-$(gst-so): gstreamer/dlbufprepare.c $(link-lib) $(wildcard include/dlbuf/*.h include/dlbuf/interop/gstreamer.h)
+gst-sources := gstreamer/dlbufprepare.c gstreamer/pool.c
+$(gst-so): $(gst-sources) gstreamer/pool.h $(link-lib) $(wildcard include/dlbuf/*.h include/dlbuf/interop/gstreamer.h)
 	@$(if $(has-gst),,echo 'make: $(no-gst)' >&2; exit 1)
 	$(call say,LD,$@)
-	$(Q)$(GST_CC) -shared -o $@ $< $(link-lib) -std=gnu11 -D_GNU_SOURCE -fPIC -O2 -fvisibility=hidden \
+	$(Q)$(GST_CC) -shared -o $@ $(gst-sources) $(link-lib) -std=gnu11 -D_GNU_SOURCE -fPIC -O2 -fvisibility=hidden \
 		$(filter-out -Wmissing-prototypes,$(warnings)) -Wno-unused-parameter -Wno-missing-field-initializers \
 		$(warnings-y) -Iinclude $(CFLAGS) $(CPPFLAGS) $(LDFLAGS) -Wl,--exclude-libs,ALL -Wl,--gc-sections \
 		-Wl,-z,relro,-z,now $$($(GST_PKG_CONFIG) --cflags --libs $(gst-packages) | sed 's/-I/-isystem /g') -ldl -lpthread

@@ -16,6 +16,8 @@
 #include <dlbuf/dlbuf.h>
 #include <dlbuf/interop/gstreamer.h>
 
+#include "pool.h"
+
 #define PACKAGE "dlbuf"
 #define TRANSFORM_META "DlbufPrepareMeta"
 
@@ -504,20 +506,12 @@ static gboolean is_auto(const DlbufPrepare *self)
 	return !g_strcmp0(self->used.device, "auto");
 }
 
-static void drop_pool(DlbufPrepare *self)
-{
-	if (!self->pool)
-		return;
-	gst_buffer_pool_set_active(self->pool, FALSE);
-	gst_clear_object(&self->pool);
-}
-
 /* Takes dev, and drops the plan of the device before. A second device of the CPU is closed. */
 static void use_device(DlbufPrepare *self, struct dlbuf_device *dev)
 {
 	DLBUF_INFO(dlbuf_device_info, info);
 
-	drop_pool(self);
+	shared_pool_drop(&self->pool);
 	self->is_chosen = FALSE;
 	if (self->dev != self->cpu) {
 		dlbuf_prepare_destroy(self->plan);
@@ -721,7 +715,7 @@ static gboolean set_caps(GstBaseTransform *trans, GstCaps *in, GstCaps *out)
 	if (is_auto(self))
 		use_device(self, self->cpu);
 	else
-		drop_pool(self);
+		shared_pool_drop(&self->pool);
 	if (plan_of_caps(self, in)) {
 		FAIL(self, STREAM, FORMAT);
 		return FALSE;
@@ -858,116 +852,6 @@ static int prepare_frame(DlbufPrepare *self, struct dlbuf_device *dev, GstBuffer
 	return ret;
 }
 
-/*
- * A tensor of another device than the CPU, in an output buffer's memory, which the CPU maps. The
- * CPU's access lasts from the end of the work until the buffer is used again, because elements
- * after this one map plain memory and begin none.
- */
-struct shared_tensor {
-	DLManagedTensorVersioned *on_device, *on_cpu;
-	gboolean is_acquired;
-};
-
-static GQuark shared_quark(void)
-{
-	return g_quark_from_static_string("dlbuf-tensor");
-}
-
-static void free_shared(gpointer data)
-{
-	struct shared_tensor *t = data;
-
-	if (t->on_device)
-		t->on_device->deleter(t->on_device);
-	if (t->on_cpu)
-		t->on_cpu->deleter(t->on_cpu);
-	g_free(t);
-}
-
-static struct shared_tensor *shared_of(GstBuffer *buffer)
-{
-	GstMemory *memory = gst_buffer_n_memory(buffer) ? gst_buffer_peek_memory(buffer, 0) : NULL;
-
-	return memory ? gst_mini_object_get_qdata(GST_MINI_OBJECT(memory), shared_quark()) : NULL;
-}
-
-/* A dma-buf that the device and the CPU import, and the tensor of the device. */
-static int alloc_shared(DlbufPrepare *self, struct shared_tensor *t)
-{
-	struct dlbuf_device *devs[] = { self->dev, self->cpu };
-	DLManagedTensorVersioned *bytes[2];
-	DLBUF_INFO(dlbuf_tensor_info, info);
-	int64_t n = (int64_t)self->bytes;
-	DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 }, .shape = &n };
-	int ret = dlbuf_alloc(devs, 2, &layout, NULL, bytes);
-
-	if (ret)
-		return ret;
-	t->on_cpu = bytes[1];
-	layout = (DLTensor){ .ndim = 4, .dtype = types[self->used.type].dtype,
-		.shape = self->shape, .strides = self->strides };
-	ret = dlbuf_tensor_get_info(bytes[0], &info);
-	if (!ret)
-		ret = dlbuf_import(self->dev, info.fd, &layout, NULL, &t->on_device);
-	bytes[0]->deleter(bytes[0]);
-	return ret;
-}
-
-struct shared_pool {
-	GstBufferPool parent;
-	DlbufPrepare *self;		/* peeked: only the element takes buffers */
-};
-
-typedef struct {
-	GstBufferPoolClass parent;
-} DlbufPreparePoolClass;
-typedef struct shared_pool DlbufPreparePool;
-
-static GType shared_pool_get_type(void);
-G_DEFINE_TYPE(DlbufPreparePool, shared_pool, GST_TYPE_BUFFER_POOL)
-
-static GstFlowReturn shared_pool_alloc(GstBufferPool *pool, GstBuffer **buffer,
-				       GstBufferPoolAcquireParams *params)
-{
-	DlbufPrepare *self = ((DlbufPreparePool *)pool)->self;
-	struct shared_tensor *t = g_new0(struct shared_tensor, 1);
-	GstMemory *memory;
-
-	if (alloc_shared(self, t)) {
-		free_shared(t);
-		return GST_FLOW_ERROR;
-	}
-	memory = gst_memory_new_wrapped(0, t->on_cpu->dl_tensor.data, self->bytes, 0, self->bytes,
-					t, free_shared);
-	gst_mini_object_set_qdata(GST_MINI_OBJECT(memory), shared_quark(), t, NULL);
-	*buffer = gst_buffer_new();
-	gst_buffer_append_memory(*buffer, memory);
-	return GST_FLOW_OK;
-}
-
-static void shared_pool_init(DlbufPreparePool *pool)
-{
-}
-
-static void shared_pool_class_init(DlbufPreparePoolClass *class)
-{
-	GST_BUFFER_POOL_CLASS(class)->alloc_buffer = shared_pool_alloc;
-}
-
-static gboolean make_pool(DlbufPrepare *self)
-{
-	GstStructure *config;
-
-	if (self->pool)
-		return TRUE;
-	self->pool = g_object_new(shared_pool_get_type(), NULL);
-	((DlbufPreparePool *)self->pool)->self = self;
-	config = gst_buffer_pool_get_config(self->pool);
-	gst_buffer_pool_config_set_params(config, NULL, (guint)self->bytes, 0, 0);
-	return self->bytes <= G_MAXUINT && gst_buffer_pool_set_config(self->pool, config) &&
-		gst_buffer_pool_set_active(self->pool, TRUE);
-}
-
 static void log_trial(const struct dlbuf_prepare_trial *trial, void *self)
 {
 	if (trial->status)
@@ -1000,6 +884,21 @@ static gboolean is_dmabuf(GstBuffer *buffer)
 		gst_is_dmabuf_memory(gst_buffer_peek_memory(buffer, 0));
 }
 
+/* The other device's pool, unless there is one; NULL after a failure. */
+static void make_pool(DlbufPrepare *self)
+{
+	struct shared_kind kind = {
+		.dev = self->dev, .cpu = self->cpu, .bytes = self->bytes,
+		.dtype = types[self->used.type].dtype,
+	};
+
+	if (self->pool)
+		return;
+	memcpy(kind.shape, self->shape, sizeof(kind.shape));
+	memcpy(kind.strides, self->strides, sizeof(kind.strides));
+	self->pool = shared_pool_new(&kind);
+}
+
 /* The CPU writes to buffers of the usual pool, another device to dma-bufs. */
 static GstFlowReturn prepare_output_buffer(GstBaseTransform *trans, GstBuffer *in, GstBuffer **out)
 {
@@ -1020,8 +919,8 @@ static GstFlowReturn prepare_output_buffer(GstBaseTransform *trans, GstBuffer *i
 				  "device=auto read both", self->used.device), (NULL));
 		return GST_FLOW_ERROR;
 	}
-	if (!make_pool(self) ||
-	    gst_buffer_pool_acquire_buffer(self->pool, out, NULL) != GST_FLOW_OK) {
+	make_pool(self);
+	if (!self->pool || gst_buffer_pool_acquire_buffer(self->pool, out, NULL) != GST_FLOW_OK) {
 		FAIL(self, RESOURCE, NO_SPACE_LEFT);
 		return GST_FLOW_ERROR;
 	}
@@ -1199,7 +1098,7 @@ static int transform_mapped(DlbufPrepare *self, GstBuffer *in, GstBuffer *out)
 static GstFlowReturn transform(GstBaseTransform *trans, GstBuffer *in, GstBuffer *out)
 {
 	DlbufPrepare *self = (DlbufPrepare *)trans;
-	struct shared_tensor *shared = shared_of(out);
+	struct shared_tensor *shared = shared_tensor_of(out);
 
 	/* An empty buffer: the camera has lost a frame. */
 	if (!gst_buffer_get_size(in))

@@ -63,14 +63,15 @@ struct dlbuf_device_opts {
  *   vulkan:pci=0000:01:00.0	by PCI address; a missing domain is 0
  *   vulkan:drm=/dev/dri/card0	by a DRM node of the same GPU, primary or render,
  *				if the driver reports its nodes or the GPU is on
- *				PCI
+ *				PCI; the path of the node
  *
  * "cuda" has the same forms. Use "cuda:drm=/dev/dri/renderD128" if you have the DRM
  * node of the GPU, for example from udev, a compositor or VA-API. This call loads the
  * driver library.
  *
  * name and opts are borrowed, *out is new. May block while a driver loads.
- * -EINVAL  no backend of that name, a malformed name, not a DRM node, bad opts
+ * -EINVAL  no backend of that name, a malformed name, the text behind drm= is no path or not
+ *          a DRM node, bad opts
  * -ENOSYS  the backend is not built into this library
  * -ENODEV  the driver library, the device or the DRM node is absent, or the program is
  *          linked statically and can load no driver

@@ -43,6 +43,10 @@
  * of several threads run one after the other, also of several devices, because drivers crash
  * otherwise. On a thread with a current context of GLX, eglMakeCurrent() may fail (-EIO).
  *
+ * Errors of the application. Those of GL stay in the application's context, for its glGetError().
+ * EGL has one error for each thread, which each call of EGL replaces: call eglGetError() before you
+ * call dlbuf, because afterwards the error is lost.
+ *
  * fork(). A driver's threads do not exist in a child. In a child of a process that has used EGL
  * by dlbuf, dlbuf_device_open() fails with -ESTALE.
  *
@@ -67,7 +71,8 @@ extern "C" {
  * display is borrowed: eglInitialize() has been called, and the application must not call
  * eglTerminate() before the device is closed and its last tensor deleted. opts is borrowed, *out
  * is new. May block while the driver compiles a shader.
- * -EINVAL  display or out is NULL, EGL does not know the display, or bad opts
+ * -EINVAL  display or out is NULL, EGL does not know the display, it is not initialised or it
+ *          is terminated, or bad opts
  * -ENODEV  there is no EGL library, or no device
  * -EOPNOTSUPP  the driver cannot prepare frames, as above
  * -ESTALE  a parent process has used EGL by dlbuf before fork()

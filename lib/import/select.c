@@ -54,10 +54,11 @@ static int parse_drm(struct selector *s, const char *path)
 {
 	char link[64], target[512];
 	const char *slash;
-	struct stat st;
+	struct stat st = { 0 };
 	ssize_t n;
 
-	if (sys_stat(path, &st))
+	/* Without a slash it is another kind of text, and not a node that is absent. */
+	if (sys_stat(path, &st) && strchr(path, '/'))
 		return fail(-ENODEV, "%s: drm=%s: %m", s->backend, path);
 	if (!S_ISCHR(st.st_mode) || major(st.st_rdev) != 226)
 		return fail(-EINVAL, "%s: drm=%s is not a DRM node", s->backend,

@@ -188,8 +188,8 @@ int dlbuf_prepare_fastest(const struct dlbuf_frame *frame, const struct dlbuf_pr
 	struct dlbuf_frame f;
 	int ret;
 
-	if (!frame || !dev)
-		return fail(-EINVAL, "frame or dev is NULL");
+	if (!frame || !opts || !dev)
+		return fail(-EINVAL, "%s is NULL", !frame ? "frame" : !opts ? "opts" : "dev");
 	ret = OPTS_GET(&o, opts, "dlbuf_prepare_opts");
 	if (!ret)
 		ret = OPTS_GET(&f, frame, "dlbuf_frame");

@@ -569,8 +569,8 @@ int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_frame *fra
 	struct dlbuf_prepare *p;
 	int ret;
 
-	if (!frame || !plan)
-		return fail(-EINVAL, "frame or plan is NULL");
+	if (!frame || !opts || !plan)
+		return fail(-EINVAL, "%s is NULL", !frame ? "frame" : !opts ? "opts" : "plan");
 	if (dev && device_check(dev))
 		return -ESTALE;
 	/* A device of the CPU's memory may have a program: a GPU then prepares its frames. */

@@ -99,8 +99,16 @@ def _interface_dtype(obj: Any, typestr: str) -> tuple[str, int]:
     raise UnsupportedError(_EOPNOTSUPP, f"DLPack has no type for '{typestr}'")
 
 
+def _check_interface(obj: Any, interface: Any, *keys: str) -> None:
+    for key in keys:
+        if not isinstance(interface, dict) or key not in interface:
+            raise ValueError(f"the array interface of {type(obj).__name__} is not a dict "
+                             f"with '{key}'")
+
+
 def _from_array_interface(obj: Any, interface: dict[str, Any],
                           device: tuple[int, int]) -> Tensor:
+    _check_interface(obj, interface, "shape", "typestr")
     if interface.get("mask") is not None:
         raise UnsupportedError(_EOPNOTSUPP,
                                "a masked array has no DLPack tensor")
@@ -134,6 +142,7 @@ def _from_array_interface(obj: Any, interface: dict[str, Any],
 def _from_cuda_array_interface(obj: Any, interface: dict[str, Any]) -> Tensor:
     """Reads versions 2 and 3. Waits for version 3's stream, because later calls
     do not know it."""
+    _check_interface(obj, interface, "version", "data")
     version = interface["version"]
     if version < 2:
         raise UnsupportedError(_EOPNOTSUPP, f"version {version} of the CUDA "
@@ -162,7 +171,8 @@ def from_dlpack(x: Any, /, *, device: Any = None,
     for the stream that CUDA's interface names.
 
     Raises UnsupportedError for a type or layout that DLPack does not have, for
-    PyTorch's negative bit, and TypeError for an object without memory.
+    PyTorch's negative bit, TypeError for an object without memory, and ValueError for an
+    array interface that lacks a field.
 
     >>> t = dlbuf.from_dlpack(b"abc")
     >>> t.shape, t.dtype, t.read_only

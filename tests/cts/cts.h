@@ -150,6 +150,12 @@ void cts_write(DLManagedTensorVersioned *t, uint64_t offset, const void *src,
 /* Releases, and waits for the end of the work by the fd that release gives, if any. */
 void cts_release(DLManagedTensorVersioned *t);
 
+/*
+ * Before dlbuf_prepare_fastest(): only the CPU and the device under test are found. Other drivers
+ * of the guest compile for minutes there.
+ */
+void cts_few_drivers(void);
+
 /* Waits until the library's threads have nothing left to do: devices close there. */
 void cts_settle(void);
 

@@ -237,6 +237,9 @@ static void wrapped(void *arg)
 	CHECK_ERR(dlbuf_device_wrap_gles(NULL, NULL, &theirs), -EINVAL);
 	CHECK_ERR(dlbuf_device_wrap_gles(dev->display, NULL, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_device_wrap_gles(&n, NULL, &theirs), -EINVAL);
+	CHECK_SAYS("EGL_BAD_DISPLAY (0x3008)");
+	/* No error of ours stays for their eglGetError(). */
+	CHECK_EQ(egl->GetError(), EGLABI_SUCCESS);
 	CHECK(!egl->GetCurrentContext());
 	egl->BindAPI(EGLABI_OPENGL_ES_API);
 	REQUIRE(egl->ChooseConfig(dev->display, any, &config, 1, &n) && n);
@@ -248,12 +251,16 @@ static void wrapped(void *arg)
 	for (int i = 0; i < 2; i++) {
 		int port[4] = { 0 };
 
+		/* Their error of GL, which their glGetError() has not taken yet. */
+		dev->gl.Disable(0xffff);
 		prepares(i ? theirs : &dev->base);
 		CHECK(egl->GetCurrentContext() == context);
 		CHECK_EQ(egl->QueryAPI(), EGLABI_OPENGL_ES_API);
 		dev->gl.GetIntegerv(0xba2 /* GL_VIEWPORT */, port);
 		CHECK(port[0] == 1 && port[1] == 2 && port[2] == 3 && port[3] == 4);
+		CHECK_EQ(dev->gl.GetError(), 0x500 /* GL_INVALID_ENUM */);
 		CHECK_EQ(dev->gl.GetError(), 0);
+		CHECK_EQ(egl->GetError(), EGLABI_SUCCESS);
 		dev->gl.Viewport(1, 2, 3, 4);
 	}
 	egl->MakeCurrent(dev->display, NULL, NULL, NULL);
@@ -342,6 +349,121 @@ static void few_fds(void *arg)
 	prepares(dev);
 }
 
+/* ---- trials of several threads */
+
+struct chooser {
+	const struct dlbuf_frame *frame;
+	pthread_t thread;
+	uint64_t ns;
+	char fastest[32];
+	bool own;		/* GLES was not excluded */
+};
+
+static void compare(const struct dlbuf_prepare_trial *trial, void *data)
+{
+	struct chooser *c = data;
+
+	if (trial->status)
+		return;
+	c->own |= !strncmp(trial->name, "gles", 4);
+	if (!c->ns || trial->ns < c->ns) {
+		strcpy(c->fastest, trial->name);
+		c->ns = trial->ns;
+	}
+}
+
+static void *choose(void *arg)
+{
+	struct chooser *c = arg;
+	DLBUF_INFO(dlbuf_device_info, info);
+	struct dlbuf_device *dev = NULL;
+
+	CHECK_OK(dlbuf_prepare_fastest(c->frame, &same, 0, compare, c, &dev));
+	CHECK_OK(dlbuf_device_get_info(dev, &info));
+	CHECK_MSG(!strcmp(info.name, c->fastest), "%s is not %s", info.name, c->fastest);
+	CHECK(c->own);
+	dlbuf_device_close(dev);
+	return NULL;
+}
+
+/* Each thread tries each device, and gets the one that was fastest in its own trials. */
+static void choosers(void *arg)
+{
+	struct dlbuf_device *dev = NULL;
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_frame frame = grey(fd);
+	struct chooser choosers[CROWD];
+
+	cts_few_drivers();
+	for (int i = 0; i < CROWD; i++) {
+		choosers[i] = (struct chooser){ .frame = &frame };
+		REQUIRE(!pthread_create(&choosers[i].thread, NULL, choose, &choosers[i]));
+	}
+	for (int i = 0; i < CROWD; i++)
+		REQUIRE(!pthread_join(choosers[i].thread, NULL));
+	dev = cts_open();
+	prepares(dev);
+	dlbuf_device_close(dev);
+}
+
+/* ---- the largest texture */
+
+/* What does not fit into the driver's textures is refused before the driver sees it. */
+static void huge(void *arg)
+{
+	enum { MOST = 1024, PAGES = MOST + 4 };
+	DLTensor layout = { .ndim = 3, .dtype = { kDLUInt, 8, 1 },
+		.shape = (int64_t[]){ 1, SIDE, SIDE } };
+	struct dlbuf_prepare_opts wide = same;
+	struct gles_device *dev = gles_device_of(cts_open());
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), to AUTO_FD = cts_alloc("udmabuf", BYTES);
+	int big AUTO_FD = cts_alloc("udmabuf", PAGES * 4096);
+	struct dlbuf_frame frame = grey(fd), large = grey(big);
+	DLManagedTensorVersioned *out = NULL;
+	struct dlbuf_prepare *plan = NULL;
+
+	/* The driver's own limit, for a row of the tensor. */
+	wide.width = (uint32_t)dev->most + 1;
+	wide.height = 1;
+	CHECK_ERR(dlbuf_prepare_create(&dev->base, &frame, &wide, &plan), -EOPNOTSUPP);
+	CHECK_SAYS("its textures have up to");
+	CHECK(!plan);
+	/* A smaller one, for the dma-buf of a frame: the lab has no 256 MiB for one. */
+	REQUIRE_OK(dlbuf_import(&dev->base, to, &layout, NULL, &out));
+	REQUIRE_OK(dlbuf_prepare_create(&dev->base, &frame, &same, &plan));
+	dev->most = MOST;
+	CHECK_ERR(dlbuf_prepare_frame(plan, &large, NULL, out), -EOPNOTSUPP);
+	CHECK_SAYS("a dma-buf of 4210688 bytes; its textures have up to 1024 rows of 1024 words");
+	CHECK_OK(dlbuf_prepare_frame(plan, &frame, NULL, out));
+	dlbuf_prepare_destroy(plan);
+	cts_delete(out);
+	dlbuf_device_close(&dev->base);
+}
+
+/* A display that the application has terminated is refused, and other displays still work. */
+static void terminated(void *arg)
+{
+	struct gles_device *dev = gles_device_of(cts_open());
+	egl_bool (*terminate)(egl_display) = (egl_bool (*)(egl_display))
+		dev->egl.GetProcAddress("eglTerminate");
+	struct dlbuf_device *theirs = NULL;
+	egl_display display;
+
+	REQUIRE(terminate);
+	display = dev->egl.GetPlatformDisplayEXT(0x31dd /* EGL_PLATFORM_SURFACELESS_MESA */, NULL,
+						 NULL);
+	REQUIRE(display && display != dev->display);
+	CHECK_ERR(dlbuf_device_wrap_gles(display, NULL, &theirs), -EINVAL);
+	CHECK_SAYS("EGL_NOT_INITIALIZED (0x3001)");
+	REQUIRE(dev->egl.Initialize(display, NULL, NULL));
+	REQUIRE(terminate(display));
+	CHECK_ERR(dlbuf_device_wrap_gles(display, NULL, &theirs), -EINVAL);
+	CHECK_SAYS("eglQueryString(): EGL_NOT_INITIALIZED (0x3001)");
+	CHECK(!theirs);
+	prepares(&dev->base);
+	dlbuf_device_close(&dev->base);
+}
+
 static void nothing(DLManagedTensorVersioned *t)
 {
 }
@@ -378,6 +500,9 @@ void cts_cases_gles(void)
 	ktap_case("gles/words", words, NULL);
 	ktap_case("gles/threads", crowd, NULL);
 	ktap_case("gles/few-fds", few_fds, NULL);
+	ktap_case("gles/choosers", choosers, NULL);
+	ktap_case("gles/huge", huge, NULL);
+	ktap_case("gles/terminated", terminated, NULL);
 }
 #else
 void cts_cases_gles(void)

@@ -441,7 +441,7 @@ $(call step,cts@hip+kfd): build@gcc build@drivers
 # On Mesa's llvmpipe, by the EGL device that is no DRM node. It compiles the shader in each case, so
 # of the cases that are about tensors, which are the CPU's mapping, only some run.
 cases-of-gles := import/same-bytes/* import/describes-itself import/read-only-fd import/closed-once sync/states \
-	prepare/* gles/* alloc/one-device alloc/two-devices path/direct/[bo]* path/probe fork/*
+	sync/fence/* sync/fence-out sync/refused sync/few-fds/* prepare/* gles/* alloc/one-device alloc/two-devices path/direct/[bo]* path/probe fork/*
 on-gles = $(ktap) -- $(lab-fails) --with gles --env LP_NUM_THREADS=0 --env MESA_SHADER_CACHE_DIR=/tmp/mesa -- $(dir)/$(or $(2),gcc)/$(cts) gles:software $(1:%='%')
 $(call step,cts@gles): build@gcc
 	$(call on-gles,$(direct) $(blocks-blocks) $(cases-of-gles))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* The shaders of GLES: what is the same text in GLSL and in C. */
+/* GLES: the text that the shaders and C share, the names of errors, lists of extensions. */
+#include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "ktap.h"
 
 #ifdef CONFIG_BACKEND_GLES
+#include "backends/gles/api.h"
 #include "backends/gles/shader.h"
 
 /* GLSL's constructors. */
@@ -68,6 +70,51 @@ TEST(quotients)
 	/* An axis of one value. */
 	CHECK_EQ(Q(0, 1u << 31, 0x1p-31f), 0);
 	CHECK_EQ(Q(INT32_MAX, 1u << 31, 0x1p-31f), 0);
+}
+
+/* EGL's errors have their names. */
+TEST(errors)
+{
+	static const struct {
+		egl_int error;
+		int err, ret;
+		const char *says;
+	} rows[] = {
+		{ 0x3000, -EIO, -EIO, "gles:0: eglNone(): EGL_SUCCESS (0x3000)" },
+		{ 0x3001, -EOPNOTSUPP, -EOPNOTSUPP, "EGL_NOT_INITIALIZED (0x3001)" },
+		{ 0x3002, -EIO, -EIO, "EGL_BAD_ACCESS (0x3002)" },
+		{ 0x3003, -EIO, -ENOMEM, "EGL_BAD_ALLOC (0x3003)" },
+		{ 0x3003, -EOPNOTSUPP, -EOPNOTSUPP, "EGL_BAD_ALLOC (0x3003)" },
+		{ 0x3004, -EIO, -EIO, "EGL_BAD_ATTRIBUTE (0x3004)" },
+		{ 0x3005, -EIO, -EIO, "EGL_BAD_CONFIG (0x3005)" },
+		{ 0x3006, -EIO, -EIO, "EGL_BAD_CONTEXT (0x3006)" },
+		{ 0x3007, -EIO, -EIO, "EGL_BAD_CURRENT_SURFACE (0x3007)" },
+		{ 0x3008, -EINVAL, -EINVAL, "EGL_BAD_DISPLAY (0x3008)" },
+		{ 0x3009, -EIO, -EIO, "EGL_BAD_MATCH (0x3009)" },
+		{ 0x300a, -EIO, -EIO, "EGL_BAD_NATIVE_PIXMAP (0x300a)" },
+		{ 0x300b, -EIO, -EIO, "EGL_BAD_NATIVE_WINDOW (0x300b)" },
+		{ 0x300c, -EIO, -EIO, "EGL_BAD_PARAMETER (0x300c)" },
+		{ 0x300d, -EIO, -EIO, "EGL_BAD_SURFACE (0x300d)" },
+		{ 0x300e, -EIO, -EIO, "EGL_CONTEXT_LOST (0x300e)" },
+		{ 0x300f, -EIO, -EIO, "EGL_error (0x300f)" },
+		{ 0, -EIO, -EIO, "EGL_error (0x0)" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		CHECK_EQ(gles_failed(rows[i].error, "gles:0", "eglNone", rows[i].err), rows[i].ret);
+		CHECK_SAYS(rows[i].says);
+	}
+}
+
+/* The names of extensions are words of a list. */
+TEST(extensions)
+{
+	CHECK(!gles_has(NULL, "EGL_A"));
+	CHECK(!gles_has("", "EGL_A"));
+	CHECK(gles_has("EGL_A", "EGL_A"));
+	CHECK(gles_has("EGL_B EGL_A ", "EGL_A"));
+	CHECK(gles_has("EGL_A_more EGL_A EGL_B", "EGL_A"));
+	CHECK(!gles_has("EGL_A_more EGL_AB EGL_B", "EGL_A"));
 }
 #else
 KTAP_SKIPPED("the GLES backend is not built")

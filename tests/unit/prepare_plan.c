@@ -104,6 +104,7 @@ TEST(options_that_are_refused)
 	struct dlbuf_frame f = { .size = sizeof(f), .width = 16, .height = 12,
 		.code = CC('N','V','1','2'), .code_space = DRM };
 	struct dlbuf_prepare *plan = NULL;
+	struct dlbuf_device *dev = NULL;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		if (!CHECK_ERR(dlbuf_prepare_create(NULL, &f, &rows[i].o, &plan), rows[i].ret) ||
@@ -131,8 +132,10 @@ TEST(options_that_are_refused)
 		if (!ret)
 			dlbuf_prepare_destroy(plan);
 	}
-	CHECK_ERR(dlbuf_prepare_create(NULL, NULL, &rows[0].o, &plan), -EINVAL);
-	CHECK_ERR(dlbuf_prepare_create(NULL, &f, NULL, &plan), -EINVAL);
+	CHECK_ERR_SAYS(dlbuf_prepare_create(NULL, NULL, &rows[0].o, &plan), -EINVAL, "frame is NULL");
+	CHECK_ERR_SAYS(dlbuf_prepare_create(NULL, &f, NULL, &plan), -EINVAL, "opts is NULL");
+	CHECK_ERR_SAYS(dlbuf_prepare_create(NULL, &f, &rows[0].o, NULL), -EINVAL, "plan is NULL");
+	CHECK_ERR_SAYS(dlbuf_prepare_fastest(&f, NULL, 0, NULL, NULL, &dev), -EINVAL, "opts is NULL");
 	dlbuf_prepare_destroy(NULL);
 	CHECK_ERR(dlbuf_prepare_get_info(NULL, NULL), -EINVAL);
 	f = (struct dlbuf_frame){ .size = sizeof(f), .width = 16, .height = 1,

@@ -68,7 +68,8 @@ TEST(texts)
 		{ "pci=000000000:01:00.0", -EINVAL, "is not" },
 		{ "drm=/dev/null", -EINVAL, "drm=/dev/null is not a DRM node" },
 		{ "drm=/dev", -EINVAL, "drm=/dev is not a DRM node" },
-		{ "drm=", -ENODEV, "test: drm=: No such file" },
+		{ "drm=", -EINVAL, "test: drm= is not a DRM node" },
+		{ "drm=renderD128", -EINVAL, "drm=renderD128 is not a DRM node" },
 		{ "drm=/none", -ENODEV, "drm=/none: No such file" },
 	};
 

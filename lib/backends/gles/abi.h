@@ -18,6 +18,7 @@ typedef int32_t egl_int;
 typedef intptr_t egl_attrib;
 
 enum {
+	EGLABI_SUCCESS = 0x3000,
 	EGLABI_BAD_ALLOC = 0x3003,
 	EGLABI_CONTEXT_LOST = 0x300e,
 	EGLABI_SURFACE_TYPE = 0x3033,

@@ -14,6 +14,13 @@ static const char extensions[] = GLES_EXTENSIONS(X);
 #define X(result, name, params) "gl" #name "\0"
 static const char gl_names[] = GLES_GL(X);
 #undef X
+/* The names of EGL's errors, from 0x3000 on, without "EGL_". The last one is any other. */
+static const char errors[] =
+	"SUCCESS\0" "NOT_INITIALIZED\0" "BAD_ACCESS\0" "BAD_ALLOC\0" "BAD_ATTRIBUTE\0"
+	"BAD_CONFIG\0" "BAD_CONTEXT\0" "BAD_CURRENT_SURFACE\0" "BAD_DISPLAY\0" "BAD_MATCH\0"
+	"BAD_NATIVE_PIXMAP\0" "BAD_NATIVE_WINDOW\0" "BAD_PARAMETER\0" "BAD_SURFACE\0"
+	"CONTEXT_LOST\0" "error";
+enum { OTHER_ERROR = EGLABI_CONTEXT_LOST - EGLABI_SUCCESS + 1 };
 
 /* In the order of GLES_CORE(), GLES_EXTENSIONS(). */
 static void get_all(const struct gles_egl *egl, const char *names, void *table)
@@ -57,17 +64,19 @@ bool gles_has(const char *list, const char *name)
 {
 	size_t n = strlen(name);
 
-	for (; list && *list; list += strcspn(list, " ")) {
-		list += strspn(list, " ");
-		if (!strncmp(list, name, n) && (!list[n] || list[n] == ' '))
+	/* No name is the end of another one, but some are the begin of longer ones. */
+	for (; list && (list = strstr(list, name)); list += n)
+		if (!list[n] || list[n] == ' ')
 			return true;
-	}
 	return false;
 }
 
 int gles_failed(egl_int error, const char *device, const char *function, int err)
 {
+	uint32_t n = (uint32_t)error - EGLABI_SUCCESS;
+
 	if (error == EGLABI_BAD_ALLOC && err == -EIO)
 		err = -ENOMEM;
-	return fail(err, "%s: %s(): EGL error 0x%x", device, function, error);
+	return fail(err, "%s: %s(): EGL_%s (0x%x)", device, function,
+		    dl_name(errors, n < OTHER_ERROR ? n : OTHER_ERROR), error);
 }

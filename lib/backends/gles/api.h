@@ -64,7 +64,6 @@
 	X(void, CompileShader, (gl_uint shader))				\
 	X(gl_uint, CreateProgram, (void))					\
 	X(gl_uint, CreateShader, (gl_enum type))				\
-	X(void, DeleteFramebuffers, (int n, const gl_uint *framebuffers))	\
 	X(void, DeleteRenderbuffers, (int n, const gl_uint *renderbuffers))	\
 	X(void, DeleteTextures, (int n, const gl_uint *textures))		\
 	X(void, Disable, (gl_enum what))					\
@@ -124,7 +123,7 @@ int gles_load_gl(const struct gles_egl *egl, const char *device, struct gles_gl 
 bool gles_has(const char *list, const char *name);
 
 /*
- * Returns `err` with the error text "DEVICE: FUNCTION(): EGL error 0x3003", for a result of
+ * Returns `err` with the error text "DEVICE: FUNCTION(): EGL_BAD_ALLOC (0x3003)", for a result of
  * eglGetError(). -EIO becomes -ENOMEM after EGL_BAD_ALLOC, which eglCreateImageKHR() also gives for
  * buffers that the driver does not take.
  */

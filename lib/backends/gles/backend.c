@@ -95,6 +95,11 @@ int gles_check(struct gles_device *dev, const char *function)
 
 /* ---- a device */
 
+static int lacks(const struct gles_device *dev, const char *what)
+{
+	return fail(-EOPNOTSUPP, "%s: the driver has no %s", dev->base.name, what);
+}
+
 /* The driver's limits, names and refusals, while the context is current. */
 static int ask_driver(struct gles_device *dev)
 {
@@ -109,17 +114,15 @@ static int ask_driver(struct gles_device *dev)
 	snprintf(dev->driver, sizeof(dev->driver), "%s", version ? version : "");
 	/*
 	 * Mesa's llvmpipe on a node of vgem or virtio-gpu imports, and draws to a NULL pointer:
-	 * SIGSEGV (25.0.7).
+	 * SIGSEGV (25.0.7). softpipe is refused, too.
 	 */
-	if (!dev->software && (strstr(dev->renderer, "llvmpipe") ||
-			       strstr(dev->renderer, "softpipe") ||
-			       strstr(dev->renderer, "swrast")))
+	if (!dev->software && strstr(dev->renderer, "pipe"))
 		return fail(-EOPNOTSUPP, "%s: %s crashes on imports by a DRM node; use "
 			    "gles:software", name, dev->renderer);
 	if (dev->robust)
 		dev->reset = dev->egl.GetProcAddress("glGetGraphicsResetStatusEXT");
 	if (!gles_has(dev->gl.GetString(GLABI_EXTENSIONS), "GL_OES_EGL_image"))
-		return fail(-EOPNOTSUPP, "%s: %s has no GL_OES_EGL_image", name, dev->renderer);
+		return lacks(dev, "GL_OES_EGL_image");
 	dev->gl.GetIntegerv(GLABI_MAX_TEXTURE_SIZE, &dev->most);
 	return gles_check(dev, "glGetIntegerv()");
 }
@@ -144,8 +147,7 @@ static int ask_modifiers(struct gles_device *dev, const char *extensions)
 		       fail(-EOPNOTSUPP, "%s: the driver renders to no dma-buf without tiles: "
 			    "LINEAR is external only", dev->base.name);
 	}
-	return fail(-EOPNOTSUPP, "%s: the driver imports no ABGR8888 without tiles (LINEAR)",
-		    dev->base.name);
+	return lacks(dev, "import of ABGR8888 without tiles (LINEAR)");
 }
 
 static int make_context(struct gles_device *dev)
@@ -169,7 +171,7 @@ static int make_context(struct gles_device *dev)
 	if (fault_hit() || !dev->egl.ChooseConfig(dev->display, wanted, &config, 1, &n))
 		ret = gles_failed(dev->egl.GetError(), dev->base.name, "eglChooseConfig", -EIO);
 	else if (!n)
-		ret = fail(-EOPNOTSUPP, "%s: the driver has no OpenGL ES 3.0", dev->base.name);
+		ret = lacks(dev, "OpenGL ES 3.0");
 	if (!ret) {
 		dev->context = fault_hit() ? NULL :
 			dev->egl.CreateContext(dev->display, config, NULL, version);
@@ -190,10 +192,9 @@ static int ask_display(struct gles_device *dev)
 	const char *extensions = dev->egl.QueryString(dev->display, EGLABI_EXTENSIONS);
 
 	FOR_EACH_STRING(name, needed)
-		if (!gles_has(extensions, name))
-			return fail(-EOPNOTSUPP, "%s: the driver has no %s", dev->base.name, name);
-	if (!dev->egl.CreateImageKHR || !dev->egl.DestroyImageKHR)
-		return fail(-EOPNOTSUPP, "%s: the driver has no %s", dev->base.name, needed);
+		if (!gles_has(extensions, name) || !dev->egl.CreateImageKHR ||
+		    !dev->egl.DestroyImageKHR)
+			return lacks(dev, name);
 	dev->robust = gles_has(extensions, "EGL_EXT_create_context_robustness");
 	dev->fences = gles_has(extensions, "EGL_ANDROID_native_fence_sync") &&
 		dev->egl.CreateSyncKHR && dev->egl.DestroySyncKHR &&

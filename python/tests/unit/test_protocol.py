@@ -340,6 +340,20 @@ def test_array_interface():
             dlbuf.from_dlpack(Interface(**bad))
 
 
+@pytest.mark.parametrize("name", ["__array_interface__", "__cuda_array_interface__"])
+def test_incomplete_interface(name):
+    full = {"version": 3, "shape": (3,), "typestr": "<u2", "data": (0, False)}
+    needed = ("shape", "typestr") if name == "__array_interface__" else full
+    for lacks in needed:
+        left = {k: v for k, v in full.items() if k != lacks}
+        for read in dlbuf.from_dlpack, dlbuf.asdlpack:
+            with pytest.raises(ValueError, match=f"array interface of Some is .* '{lacks}'"):
+                read(type("Some", (), {name: left})())
+    for nothing in {}, (), 5:
+        with pytest.raises(ValueError, match="is not a dict with"):
+            dlbuf.from_dlpack(type("Some", (), {name: nothing})())
+
+
 # ------------------------------------------------------------------ our buffer
 
 def test_buffer_requests(np):
