@@ -104,8 +104,8 @@ inline struct dlbuf_colour dlbuf_libcamera_colour(const libcamera::ColorSpace &s
 /*
  * Computes how to turn the pictures of a camera that is mounted turned. stored is the
  * orientation of the pictures: CameraConfiguration::orientation after validate() or
- * configure(). wanted is the orientation that the program asked for before: a picture that
- * libcamera has turned as asked is not turned again.
+ * configure(). wanted is the orientation that the program asked for before, if it asked for
+ * one: a picture that libcamera has turned as asked is not turned again.
  *
  * Pure, cannot fail. Specification: libcamera/orientation.h, whose numbers are EXIF's.
  */
