@@ -153,6 +153,7 @@ TEST(lost_for_good)
 	OK(cu.CtxPopCurrent(NULL));
 	OK(cu.DevicePrimaryCtxRelease(0));
 	nothing_left();
+	CHECK_EQ(fake->wrong, 0);
 	fake_fn(true);
 	end_cold();
 }

@@ -353,6 +353,7 @@ DOUBLE_CASE(events, "")
 	OK(cu.EventSynchronize(e));
 	CHECK_EQ(cux.StreamQuery(b), CUABI_NOT_READY);
 	OK(cu.EventRecord(early, s));
+	CHECK_EQ(cu.EventQuery(early), CUABI_NOT_READY);
 	OK(cu.EventDestroy(early));
 	WRONG(INVALID_HANDLE, cu.EventQuery(early));
 	WRONG(INVALID_HANDLE, cu.EventDestroy(early));

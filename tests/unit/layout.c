@@ -199,6 +199,9 @@ static void check_row(const struct row *r)
 	CHECK_OK(dlbuf_layout_extent(&layout, &first, &end));
 	CHECK_EQ(first, r->first);
 	CHECK_EQ(end, r->end);
+	CHECK_OK(layout_fits(end, r->end));
+	if (r->end)
+		CHECK_ERR(layout_fits(end, r->end - 1), -ERANGE);
 }
 
 TEST(table)
