@@ -25,7 +25,7 @@ FRAME, TENSOR = 1, 2
 MAX_PLANES = 4
 # [1, channels, height, width] or [1, height, width, channels].
 NDIM = 4
-# Of struct dlbuf_colour: the largest range and hue.
+# The largest range and hue that struct dlbuf_colour can have.
 _MAX_RANGE = _MAX_HUE = 2
 # Planes begin at multiples of it, which no element is larger than.
 ALIGN = 64
@@ -51,7 +51,7 @@ _FIXED = _STRUCTS["head"].size + _STRUCTS["frame"].size
 MAX_BYTES = _FIXED + _STRUCTS["tensor"].size + NDIM * _DIM.size
 _DAMAGED, _SEQUENCE = 1, 2
 _FLIPS = "", "x", "y", "xy"
-# Of DLPack: integers, floats and bfloat.
+# DLPack's codes of integers, floats and bfloat.
 _CODES = 0, 1, 2, 4
 # Counts from the boot of the sender, which mean nothing elsewhere.
 _FROM_BOOT = {Clock.MONOTONIC: time.CLOCK_MONOTONIC, Clock.BOOTTIME: time.CLOCK_BOOTTIME}

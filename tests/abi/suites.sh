@@ -44,7 +44,7 @@ unpack()
 		--extract-hook='tar -C "$1" -cf - usr >&9' "$1" /dev/null ${uri:+"$uri"} 9>&1 > /dev/null 2> "$tmp/said" |
 		tar -C "$dir.$$" --no-same-owner -xf - || { grep -m 1 'No space left' "$tmp/said" || tail -n 1 "$tmp/said"; rm -rf "$dir.$$"; return 1; }
 	[ -f "$dir.$$/$file" ] || { echo "it has no $file"; rm -rf "$dir.$$"; return 1; }
-	# Of two that do this at once one is first, and the other has the same.
+	# If two do this at once, the first one counts: the other has made the same.
 	mv -T "$dir.$$" "$dir" 2>/dev/null || rm -rf "$dir.$$"
 }
 

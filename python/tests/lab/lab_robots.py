@@ -26,7 +26,7 @@ ROBOT, PORT, LOCATOR = "10.0.0.1", 7000, "tcp/10.0.0.1:7447"
 KEY = "robot/front"
 SIZE = 320, 180
 FRAMES = 3
-# Of small ones: so many at once, and in all.
+# The number of small frames that are sent at once, and in all.
 SOME, MANY = 25, 1000
 BOUND = 600         # seconds, for what is certain to come
 
