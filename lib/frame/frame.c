@@ -23,10 +23,9 @@
 
 #define NATIVE_BITS (__BYTE_ORDER == __LITTLE_ENDIAN ? 64 : 8)
 
-int frame_check_unused(const struct dlbuf_frame *f)
+int frame_bad_unused(const struct dlbuf_frame *f)
 {
-	const uint32_t unknown = f->flags & ~(DLBUF_FRAME_DAMAGED | DLBUF_FRAME_SEQUENCE |
-					      DLBUF_FRAME_READ_ONLY);
+	const uint32_t unknown = f->flags & ~FRAME_FLAGS;
 	const uint8_t *colour = f->colour.reserved;
 
 	if (unknown)
@@ -639,17 +638,22 @@ int dlbuf_frame_layouts(const struct dlbuf_frame *frame,
 			struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES],
 			uint32_t *nlayouts)
 {
+	const struct dlbuf_frame *f = frame;
 	struct dlbuf_import_opts o;
-	struct dlbuf_frame f;
-	int ret;
+	struct dlbuf_frame own;
+	int ret = 0;
 
 	if (!frame || !layouts || !nlayouts)
 		return fail(-EINVAL, "%s is NULL", !frame ? "frame" :
 			    !layouts ? "layouts" : "nlayouts");
-	ret = OPTS_GET(&f, frame, "dlbuf_frame");
+	/* Usually the frame needs no copy. */
+	if (frame->size != sizeof(own)) {
+		ret = OPTS_GET(&own, frame, "dlbuf_frame");
+		f = &own;
+	}
 	if (!ret)
 		ret = import_opts_get(opts, &o);
-	return ret ? ret : frame_layouts(&f, &o, layouts, nlayouts);
+	return ret ? ret : frame_layouts(f, &o, layouts, nlayouts);
 }
 
 int frame_attach_fence(const struct dlbuf_frame *f)
@@ -900,7 +904,7 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 			    "the buffer too");
 	if (o->flags & DLBUF_IMPORT_MAY_COPY && needs_copy(f, o, &format))
 		return detile_import(dev, f, format, o, tensors, ntensors);
-	if (o->view == DLBUF_VIEW_STACKED) {
+	if (o->view == DLBUF_VIEW_STACKED && f->nplanes > 1) {
 		one = *f;
 		ret = frame_one_fd_each(&one);
 		if (ret)

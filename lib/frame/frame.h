@@ -29,8 +29,20 @@ struct picture {
 	struct grid planes[DLBUF_MAX_PLANES];
 };
 
+#define FRAME_FLAGS (DLBUF_FRAME_DAMAGED | DLBUF_FRAME_SEQUENCE | DLBUF_FRAME_READ_ONLY)
+
 /* -EINVAL if bits of flags, or reserved members, are set that have no meaning yet. */
-int frame_check_unused(const struct dlbuf_frame *f);
+int frame_bad_unused(const struct dlbuf_frame *f) __attribute__((cold));
+static inline int frame_check_unused(const struct dlbuf_frame *f)
+{
+	uint32_t set = (f->flags & ~FRAME_FLAGS) | f->reserved | (f->reserved2 != NULL) |
+		       f->colour.reserved[0] | f->colour.reserved[1];
+
+	for (uint32_t i = 0; i < f->nplanes && i < DLBUF_MAX_PLANES; i++)
+		set |= f->planes[i].reserved;
+	return set ? frame_bad_unused(f) : 0;
+}
+
 /*
  * Finds the frame's format; linear: tensors can describe its rows. Checks the orientation
  * and frame_check_unused(), too. -EINVAL, -EOPNOTSUPP.
