@@ -186,7 +186,7 @@ TEST(given_to_a_driver_and_refused)
 {
 	int own AUTO_FD = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	int other AUTO_FD = open("/dev/zero", O_RDONLY | O_CLOEXEC);
-	int given = sys_dup(own);
+	int given AUTO_FD = sys_dup(own);
 
 	sys_close_refused(given, own);
 	CHECK_EQ(fcntl(given, F_GETFD), -1);
@@ -194,7 +194,6 @@ TEST(given_to_a_driver_and_refused)
 	REQUIRE(dup3(other, given, O_CLOEXEC) == given);
 	sys_close_refused(given, own);
 	CHECK_EQ(fcntl(given, F_GETFD), FD_CLOEXEC);
-	close(given);
 }
 
 KTAP_MAIN()

@@ -198,8 +198,8 @@ TEST(a_brief_import_goes_with_its_last_user)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct dlbuf_device *dev = device(4);
-		int fd = buffer(4096);
+		struct dlbuf_device *dev AUTO_DEV = device(4);
+		int fd AUTO_FD = buffer(4096);
 		struct import *a = get_as(dev, fd, rows[i].first);
 
 		CHECK(get_as(dev, fd, rows[i].second) == a);
@@ -212,8 +212,6 @@ TEST(a_brief_import_goes_with_its_last_user)
 		/* Idle and used again, it stays one that is kept. */
 		cache_unref(get_as(dev, fd, BRIEF));
 		CHECK_EQ(stats(dev).idle, rows[i].idle);
-		close(fd);
-		dlbuf_device_close(dev);
 	}
 	CHECK_EQ(fake.imports, fake.unimports);
 	CHECK_EQ(fake.closes, ARRAY_SIZE(rows));
@@ -625,7 +623,7 @@ TEST(no_import_goes_under_those_who_wait)
 {
 	int fd AUTO_FD = buffer(4096);
 	struct use use = { fd, DLBUF_READ, NULL, NULL };
-	struct dlbuf_device *dev = begin_to_go(fd);
+	struct dlbuf_device *dev AUTO_DEV = begin_to_go(fd);
 
 	fake.at_wait = end_of_work;
 	CHECK_OK(pending_wait_unfenced(&use, NULL, 0));
@@ -634,7 +632,6 @@ TEST(no_import_goes_under_those_who_wait)
 	CHECK_EQ(fake.unimports, 1);
 	CHECK_OK(pending_wait_unfenced(&use, NULL, 0));
 	CHECK_EQ(fake.waits, 1);
-	dlbuf_device_close(dev);
 }
 
 /* Each look is three system calls, however often the thread wakes up. */
@@ -676,10 +673,9 @@ TEST(more_than_the_table_begins_with)
 	files.rlim_cur = files.rlim_max;
 	REQUIRE(!setrlimit(RLIMIT_NOFILE, &files));
 	for (int i = 0; i < MANY; i++) {
-		int fd = buffer(4096);
+		int fd AUTO_FD = buffer(4096);
 
 		imports[i] = get(dev, fd);
-		close(fd);
 	}
 	CHECK(dev->cache.nbuckets > CACHE_BUCKETS * 4);
 	CHECK_EQ(stats(dev).live, MANY);
@@ -997,10 +993,10 @@ TEST(a_shared_copy_has_no_single_owner)
 {
 	int64_t shape = 4096, half = 2048;
 	const DLTensor layout = LAYOUT8(1, &shape), view = LAYOUT8(1, &half);
-	struct dlbuf_device *dev = device(3);
+	struct dlbuf_device *dev AUTO_DEV = device(3);
 	DLManagedTensorVersioned *t, *other;
 	DLManagedTensor *legacy;
-	int fd = buffer(4096);
+	int fd AUTO_FD = buffer(4096);
 
 	REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &t));
 	for (int i = 0; i < 3; i++) {
@@ -1016,8 +1012,6 @@ TEST(a_shared_copy_has_no_single_owner)
 		CHECK_EQ(t->flags, 0);
 	}
 	t->deleter(t);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* ---------------------------------------------------------------- faults */
@@ -1030,8 +1024,8 @@ TEST(each_call_that_can_fail)
 
 	/* The n-th call fails, until there is none left that could. */
 	do {
-		struct dlbuf_device *dev = device(4);
-		int fd = buffer(4096);
+		struct dlbuf_device *dev AUTO_DEV = device(4);
+		int fd AUTO_FD = buffer(4096);
 		struct import *imp = NULL;
 
 		fault_at(++n);
@@ -1046,8 +1040,6 @@ TEST(each_call_that_can_fail)
 			cache_unref(imp);
 		}
 		CHECK_EQ(stats(dev).live, 0);
-		close(fd);
-		dlbuf_device_close(dev);
 	} while (ret && n < 100);
 	CHECK_EQ(ret, 0);
 	CHECK(n > 4);

@@ -58,7 +58,7 @@ DOUBLE_CASE(no_device, "none")
 /* A driver that is present and fails is reported, and tried again. */
 DOUBLE_CASE(another_drivers_library, "mismatch")
 {
-	struct dlbuf_device *dev = NULL;
+	struct dlbuf_device *dev AUTO_DEV = NULL;
 
 	dlbuf_log_set(count_warnings, NULL, DLBUF_LOG_WARN);
 	watch("cuInit");
@@ -68,7 +68,6 @@ DOUBLE_CASE(another_drivers_library, "mismatch")
 	fake->init = CUABI_SUCCESS;
 	CHECK_OK(dlbuf_device_open("cuda", NULL, &dev));
 	CHECK_EQ(seen, 2);
-	dlbuf_device_close(dev);
 }
 
 /* An attribute that an old driver does not know counts as a missing feature. */
@@ -181,10 +180,9 @@ static void load_together(const char *name)
 DOUBLE_CASE(the_kernel_is_loaded_once, "")
 {
 	struct dlbuf_prepare *plan = NULL;
-	struct dlbuf_device *dev;
+	struct dlbuf_device *dev AUTO_DEV = open_ok();
 	pthread_t threads[2];
 
-	dev = open_ok();
 	break_call("cuModuleLoadData", CUABI_JIT_COMPILER_NOT_FOUND, 0);
 	CHECK_ERR(dlbuf_prepare_create(dev, &grey, &small, &plan), -EOPNOTSUPP);
 	CHECK_SAYS("cuModuleLoadData: CUDA_ERROR_JIT_COMPILER_NOT_FOUND (221)");
@@ -198,7 +196,6 @@ DOUBLE_CASE(the_kernel_is_loaded_once, "")
 	fake->look = NULL;
 	pthread_barrier_destroy(&both);
 	CHECK_EQ(fake->live[FAKE_MODULE], 1);
-	dlbuf_device_close(dev);
 }
 #endif
 

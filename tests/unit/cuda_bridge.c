@@ -31,6 +31,8 @@ static void end_all(void)
 	end_both();
 }
 
+#define BRIDGE_CASE(name, words) TEST_BETWEEN(name, begin_both(words), end_all())
+
 static int signalled_fence(void)
 {
 	int fence = pending_fence();
@@ -109,11 +111,10 @@ static void *acquire_again(void *arg)
 }
 
 /* Vulkan's copy in does not overwrite bytes that a stream still reads. */
-TEST(copies_in_order)
+BRIDGE_CASE(copies_in_order, "")
 {
 	pthread_t thread;
 
-	begin_both("");
 	import_by(DLBUF_PATH_BRIDGE);
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
 	drain(&app);
@@ -130,20 +131,18 @@ TEST(copies_in_order)
 	drain(&app);
 	CHECK(filled(app.pinned, 1));
 	close(release(&f, DLBUF_READ, app.stream));
-	end_all();
 }
 
 /*
  * A lease ends with the copy, and not with the driver's fence: here the work of another
  * stream holds Vulkan's queue.
  */
-TEST(a_lease_of_a_copy)
+BRIDGE_CASE(a_lease_of_a_copy, "")
 {
 	struct app other;
 	struct fixture g;
 	int out, own = -1;
 
-	begin_both("");
 	import_by(DLBUF_PATH_BRIDGE);
 	app_begin(&other, f.dev);
 	import_ok(&g, f.dev, DLBUF_PATH_BRIDGE);
@@ -171,15 +170,13 @@ TEST(a_lease_of_a_copy)
 	drain(&other);
 	app_end(&other);
 	import_finish(&g, 0);
-	end_all();
 }
 
 /* If Vulkan cannot wait for fences and gives none, its callers wait. */
-TEST(without_fences)
+BRIDGE_CASE(without_fences, "")
 {
 	int in = signalled_fence(), out;
 
-	begin_both("");
 	no_in();
 	no_out();
 	import_by(DLBUF_PATH_BRIDGE);
@@ -192,16 +189,14 @@ TEST(without_fences)
 	CHECK_EQ(f.bytes[IMPORT_BYTES - 1], 0x21);
 	until_over(out);
 	CHECK(filled(app.pinned, 1));
-	end_all();
 }
 
 /* ---------------------------------------------------------------- fences */
 
-TEST(fences_alone)
+BRIDGE_CASE(fences_alone, "nomemops")
 {
 	int in = pending_fence(), out, own = -1;
 
-	begin_both("nomemops");
 	import_by(DLBUF_PATH_HOST);
 	fake->synchronising = 0;
 	gate_close(&app);
@@ -232,7 +227,6 @@ TEST(fences_alone)
 		close(in);
 	}
 	CHECK(fake->made[FAKE_EXTERNAL_SEMAPHORE] <= 3);
-	end_all();
 }
 
 /* ---------------------------------------------------------------- failures */
@@ -304,9 +298,8 @@ TEST(every_failure)
 
 #ifdef CONFIG_FAULT_INJECTION
 /* A bridge for fences only, and one for copies without fences. */
-TEST(every_call_fails_once)
+BOTH_CASE(every_call_fails_once, "")
 {
-	begin_both("");
 	walk_path = DLBUF_PATH_HOST;
 	check_walks(walk, 20);
 	end_both();
@@ -315,7 +308,6 @@ TEST(every_call_fails_once)
 	no_out();
 	walk_path = DLBUF_PATH_BRIDGE;
 	check_walks(walk, 20);
-	end_both();
 }
 #endif
 #else

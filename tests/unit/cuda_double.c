@@ -261,11 +261,9 @@ DOUBLE_CASE(host_memory, "")
 DOUBLE_CASE(registration, "")
 {
 	unsigned int flags = CUABI_MEMHOSTREGISTER_DEVICEMAP;
-	char *p, *read_only;
+	char *p = map(PROT_READ | PROT_WRITE, -1), *read_only = map(PROT_READ, -1);
 	cuda_pointer q;
 
-	p = map(PROT_READ | PROT_WRITE, -1);
-	read_only = map(PROT_READ, -1);
 	WRONG(INVALID_VALUE, cu.MemHostRegister(NULL, 8, flags));
 	WRONG(INVALID_VALUE, cu.MemHostRegister(p, 0, flags));
 	WRONG(INVALID_VALUE, cu.MemHostRegister(p, 8, 16));
@@ -456,7 +454,7 @@ static cuda_result map_buffer(cuda_external_memory memory, size_t offset,
 
 TEST(opaque_memory)
 {
-	int fd = memfd_of(BYTES), same = dup(fd), type = CUABI_MEMORY_OPAQUE_FD;
+	int fd AUTO_FD = memfd_of(BYTES), same = dup(fd), type = CUABI_MEMORY_OPAQUE_FD;
 	cuda_external_memory m;
 	cuda_pointer p, whole;
 	int pipes[2];
@@ -493,7 +491,6 @@ TEST(opaque_memory)
 	close(same);
 	WRONG(SUCCESS, cu.DestroyExternalMemory(m));
 	end();
-	close(fd);
 	close(pipes[0]);
 	close(pipes[1]);
 }

@@ -245,9 +245,8 @@ DOUBLE_CASE(pageable_copies_wait, "")
 DOUBLE_CASE(freed_under_the_device, "")
 {
 	cuda_pointer q;
-	char *p;
+	char *p = map(PROT_READ | PROT_WRITE, -1);
 
-	p = map(PROT_READ | PROT_WRITE, -1);
 	OK(cu.MemAlloc(&q, 64));
 	OK(cu.MemHostRegister(p, 64, 2));
 	wait_for(s, 1);
@@ -281,10 +280,9 @@ DOUBLE_CASE(frees_wait_for_every_stream, "")
 {
 	pthread_t thread;
 	cuda_pointer q;
-	char *p;
+	char *p = map(PROT_READ | PROT_WRITE, -1);
 	void *h;
 
-	p = map(PROT_READ | PROT_WRITE, -1);
 	fake->look = look_for_frees;
 	for (int which = 0; which < 3; which++) {
 		OK(which == 0 ? cu.MemAlloc(&q, 64) :
@@ -305,11 +303,10 @@ DOUBLE_CASE(frees_wait_for_every_stream, "")
 /* Memory may go without a word to CUDA, which is found when it is used. */
 DOUBLE_CASE(unmapped_under_the_device, "")
 {
-	int fd = memfd_of(BYTES);
+	int fd AUTO_FD = memfd_of(BYTES);
 	cuda_pointer q;
-	char *p;
+	char *p = map(PROT_READ | PROT_WRITE, fd);
 
-	p = map(PROT_READ | PROT_WRITE, fd);
 	q = (uintptr_t)p;
 	OK(cu.MemHostRegister(p, 64, 2));
 	wait_for(NULL, 1);
@@ -323,7 +320,6 @@ DOUBLE_CASE(unmapped_under_the_device, "")
 	forgive(4);
 	WRONG(SUCCESS, cu.MemHostUnregister(p));
 	munmap(p, BYTES);
-	close(fd);
 }
 
 DOUBLE_CASE(events, "")

@@ -10,12 +10,11 @@
 #include "cuda_exports.h"
 
 /* Whole pages of the allocation around a part of it, and the part's offset in them. */
-TEST(export_of_a_part)
+EXPORT_CASE(export_of_a_part, "memfds")
 {
 	const uint64_t page = sysconf(_SC_PAGESIZE);
 	cuda_pointer before, small, large;
 
-	begin("memfds");
 	exports_begin("cuda");
 	REQUIRE(!cu.MemAlloc(&before, 100) && !cu.MemAlloc(&small, 100) &&
 		!cu.MemAlloc(&large, 3 * page));
@@ -41,17 +40,15 @@ TEST(export_of_a_part)
 	CHECK_EQ(cu.MemFree(large), 0);
 	CHECK_EQ(cu.MemFree(small), 0);
 	CHECK_EQ(cu.MemFree(before), 0);
-	exports_end();
 }
 
-TEST(every_refusal_of_an_export)
+EXPORT_CASE(every_refusal_of_an_export, "two,memfds")
 {
 	cuda_context second;
 	cuda_pointer managed;
 	char byte;
 	void *other;
 
-	begin("two,memfds");
 	exports_begin("cuda:0");
 	other = alloc_on_the_second(&second);
 	REQUIRE(!cux.MemAllocManaged(&managed, 4096, CUABI_MEM_ATTACH_GLOBAL));
@@ -75,26 +72,22 @@ TEST(every_refusal_of_an_export)
 	CHECK_EQ(cu.MemFree(managed), 0);
 	app_free(&app, other);
 	CHECK_EQ(cux.CtxDestroy(second), 0);
-	exports_end();
 }
 
 /* PyTorch's expandable segments: one range of addresses, many handles. */
-TEST(export_of_memory_mapped_in_pieces)
+EXPORT_CASE(export_of_memory_mapped_in_pieces, "memfds")
 {
-	begin("memfds");
 	fake->piece = EXPORT_BYTES / 4;
 	exports_begin("cuda");
 	REQUIRE_OK(export_at(dev, p, EXPORT_BYTES, kDLCUDA, 0, &out));
 	CHECK_EQ(out.bytes, EXPORT_BYTES);
 	close(out.fd);
-	exports_end();
 }
 
-TEST(export_where_there_is_none)
+EXPORT_CASE(export_where_there_is_none, "noexport")
 {
 	struct import *imp;
 
-	begin("noexport");
 	exports_begin("cuda");
 	REFUSES(dev, p, 1, kDLCUDA, 0, -EOPNOTSUPP,
 		"CUDA 13.0 exports no device memory (attribute 124)");
@@ -103,13 +96,11 @@ TEST(export_where_there_is_none)
 	begin_with("libcuda-old.so", "");
 	exports_begin("cuda");
 	CHECK_ERR_SAYS(alloc_import(dev, 4096, &imp), -EOPNOTSUPP, "cuMemGetHandleForAddressRange");
-	exports_end();
 }
 
 /* Before 13.0 no attribute shows whether host memory can be exported, so this tries. */
-TEST(export_of_host_memory)
+EXPORT_CASE(export_of_host_memory, "memfds")
 {
-	begin("memfds");
 	fake->devices[0].host_export = true;
 	exports_begin("cuda");
 	check_host_export(kDLCUDAHost);
@@ -121,18 +112,15 @@ TEST(export_of_host_memory)
 	REFUSES(dev, host, HOST_BYTES, kDLCUDAHost, 0, -EOPNOTSUPP,
 		"cuMemGetHandleForAddressRange");
 	CHECK_EQ(seen, 1);
-	exports_end();
 }
 
 /* The flag is the driver's to take: only a machine with C2C does. */
-TEST(export_over_pcie)
+EXPORT_CASE(export_over_pcie, "memfds")
 {
-	begin("memfds");
 	fake->devices[0].pcie = true;
 	exports_begin("cuda");
 	CHECK_OK(export_at(dev, p, EXPORT_BYTES, kDLCUDA, DLBUF_EXPORT_PCIE, &out));
 	close(out.fd);
-	exports_end();
 }
 
 /* Work after the acquire reads the bytes that another device has written. */

@@ -31,6 +31,9 @@ static inline void exports_end(void)
 	end();
 }
 
+/* A case that begins with begin() of these words, and calls exports_begin() itself. */
+#define EXPORT_CASE(name, words) TEST_BETWEEN(name, begin(words), exports_end())
+
 /* In a context of the second device, which is not current. */
 static inline void *alloc_on_the_second(cuda_context *second)
 {

@@ -111,12 +111,11 @@ TEST(crops_that_are_far_apart)
 
 /* ---------------------------------------------------------------- host */
 
-TEST(host_of_what_is_read_only)
+DOUBLE_CASE(host_of_what_is_read_only, "")
 {
 	struct fixture f;
 	struct app app;
 
-	begin("");
 	REQUIRE_OK(import_as(&f, open_ok(), PATH_BIT(DLBUF_PATH_HOST),
 			     DLBUF_READ));
 	app_begin(&app, f.dev);
@@ -135,7 +134,6 @@ TEST(host_of_what_is_read_only)
 	import_finish(&f, -1);
 	import_ok(&f, f.dev, DLBUF_PATH_HOST);
 	give_up(&f);
-	end();
 }
 
 TEST(host_is_refused)
@@ -218,11 +216,10 @@ DOUBLE_CASE(host_is_coherent, "grace")
 /* A file of which there is no mapping at all. */
 DOUBLE_CASE(what_cannot_be_mapped, "")
 {
-	int fd = pending_fence();
-	struct dlbuf_device *dev;
+	int fd AUTO_FD = pending_fence();
+	struct dlbuf_device *dev AUTO_DEV = open_ok();
 	struct fixture f;
 
-	dev = open_ok();
 	fixture_make(&f, dev, PATH_BIT(DLBUF_PATH_HOST) |
 		     PATH_BIT(DLBUF_PATH_COPY), DLBUF_RW);
 	CHECK_EQ(dup2(fd, f.imp->fd), f.imp->fd);
@@ -230,8 +227,6 @@ DOUBLE_CASE(what_cannot_be_mapped, "")
 	CHECK_SAYS("host: mmap() of the dma-buf: No such device; "
 		   "copy: mmap() of the dma-buf: No such device");
 	import_finish(&f, -1);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /*
@@ -271,10 +266,9 @@ TEST(no_memory_to_map)
 
 DOUBLE_CASE(none_serves, "noregister")
 {
-	struct dlbuf_device *dev;
+	struct dlbuf_device *dev AUTO_DEV = open_ok();
 	struct fixture f;
 
-	dev = open_ok();
 	CHECK_ERR(import_as(&f, dev, PATHS_SHARED, DLBUF_RW), -EOPNOTSUPP);
 	CHECK_SAYS("cuda:0 has no path to this dma-buf: direct: ");
 	CHECK_SAYS("; host: the device cannot register host memory");
@@ -291,7 +285,6 @@ DOUBLE_CASE(none_serves, "noregister")
 	CHECK_SAYS("; copy: cuMemHostAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)");
 	import_finish(&f, -1);
 	heal();
-	dlbuf_device_close(dev);
 }
 
 struct probed {
@@ -310,7 +303,7 @@ static int probed(const struct dlbuf_path_info *info, void *data)
 
 TEST(probe)
 {
-	int memfd = memfd_create("a dma-buf", MFD_CLOEXEC);
+	int memfd AUTO_FD = memfd_create("a dma-buf", MFD_CLOEXEC);
 	struct probed p = { 0 };
 	struct dlbuf_device *dev;
 
@@ -333,7 +326,6 @@ TEST(probe)
 	CHECK_EQ(dlbuf_probe(dev, memfd, DLBUF_RW, probed, &p), 9);
 	CHECK_EQ(p.n, 1);
 	dlbuf_device_close(dev);
-	close(memfd);
 	end();
 }
 
@@ -363,7 +355,7 @@ static void check_send(DLManagedTensorVersioned *tensor)
 /* A buffer seen before costs the driver nothing, and a lease waits for it. */
 TEST(through_the_core)
 {
-	int memfd = memfd_create("a dma-buf", MFD_CLOEXEC), fence = -7;
+	int memfd AUTO_FD = memfd_create("a dma-buf", MFD_CLOEXEC), fence = -7;
 	DLManagedTensorVersioned *tensor, *other;
 	DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES];
 	struct dlbuf_frame frame = PICTURE(4096, 3,
@@ -418,7 +410,6 @@ TEST(through_the_core)
 	drain(&app);
 	app_end(&app);
 	dlbuf_device_close(dev);
-	close(memfd);
 	end();
 }
 

@@ -15,12 +15,11 @@
 
 DOUBLE_CASE(which_streams, "")
 {
-	struct dlbuf_device *dev;
+	struct dlbuf_device *dev AUTO_DEV = open_ok();
 	cuda_context other;
 	cuda_stream stream;
 	struct app app;
 
-	dev = open_ok();
 	app_begin(&app, dev);
 	CHECK_OK(cuda_backend.stream(dev, ON(NULL), false));
 	CHECK_OK(cuda_backend.stream(dev, ON(DLBUF_CUDA_STREAM_LEGACY), false));
@@ -49,20 +48,18 @@ DOUBLE_CASE(which_streams, "")
 	CHECK_EQ(cuda_backend.stream(dev, ON(DLBUF_STREAM_NO_ORDER), false),
 		 STREAM_UNORDERED);
 	heal();
-	dlbuf_device_close(dev);
 }
 
 /* A query does not end the capture of a graph. */
 DOUBLE_CASE(captures, "")
 {
-	struct dlbuf_device *dev;
+	struct dlbuf_device *dev AUTO_DEV = open_ok();
 	cuda_stream blocking;
 	struct fixture f;
 	struct app app;
 	void *graph;
 	int fence;
 
-	dev = open_ok();
 	app_begin(&app, dev);
 	REQUIRE(!cu.StreamCreate(&blocking, 0));
 	import_ok(&f, dev, DLBUF_PATH_HOST);
@@ -94,7 +91,6 @@ DOUBLE_CASE(captures, "")
 	CHECK_EQ(cu.StreamDestroy(blocking), 0);
 	import_finish(&f, 0);
 	app_end(&app);
-	dlbuf_device_close(dev);
 }
 
 static unsigned int queries;
@@ -284,12 +280,11 @@ static void check_end(enum end end_of, enum dlbuf_path path)
 /* The resources of a path are freed when no stream waits any more. */
 DOUBLE_CASE(a_path_fails_beside_a_wait, "thor,memfds")
 {
-	struct dlbuf_device *dev;
+	struct dlbuf_device *dev AUTO_DEV = open_ok();
 	struct fixture f, g;
 	struct app app;
 	int fence;
 
-	dev = open_ok();
 	app_begin(&app, dev);
 	import_ok(&f, dev, DLBUF_PATH_DIRECT);
 	fence = pending_fence();
@@ -307,7 +302,6 @@ DOUBLE_CASE(a_path_fails_beside_a_wait, "thor,memfds")
 	import_finish(&g, 0);
 	import_finish(&f, 0);
 	app_end(&app);
-	dlbuf_device_close(dev);
 }
 
 static bool may_free;

@@ -48,4 +48,6 @@ static inline void end_both(void)
 	end();
 }
 
+#define BOTH_CASE(name, words) TEST_BETWEEN(name, begin_both(words), end_both())
+
 #endif /* UNIT_CUDA_VULKAN_H */

@@ -139,9 +139,8 @@ static void frame(uint32_t code, uint64_t modifier, uint32_t width, uint32_t hei
 
 static int detile(void)
 {
-	int done = 7, ret;
+	int done = 7, ret = vulkan_backend.can_detile(tiled.dev, &tiled.d);
 
-	ret = vulkan_backend.can_detile(tiled.dev, &tiled.d);
 	if (!ret)
 		ret = vulkan_backend.detile(&tiled.d, -1, &done);
 	CHECK(ret || done == -1);
@@ -223,12 +222,11 @@ TILED_CASE(rows_as_the_device_wants_them)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct dlbuf_device *dev = NULL;
+		struct dlbuf_device *dev AUTO_DEV = NULL;
 
 		fake->physical[0].copy_align = cases[i].wanted;
 		REQUIRE_OK(dlbuf_device_open("vulkan", NULL, &dev));
 		CHECK_EQ(dev->copy_align, cases[i].got);
-		dlbuf_device_close(dev);
 	}
 }
 
@@ -247,9 +245,8 @@ static void refused(int err, const char *says)
 
 OPEN_CASE(what_the_list_lacks)
 {
-	struct fake_physical *p;
+	struct fake_physical *p = &fake->physical[0];
 
-	p = &fake->physical[0];
 	frame(XR24, 0x0200000000000009ull, 16, 16, 1);
 	refused(-EOPNOTSUPP, "Able reads plane 0 of XRGB8888 with LINEAR, "
 		"0x0100000000000001, 0x0100000000000004, not with modifier "
@@ -265,9 +262,8 @@ OPEN_CASE(what_the_list_lacks)
 
 OPEN_CASE(what_the_driver_cannot)
 {
-	struct fake_physical *p;
+	struct fake_physical *p = &fake->physical[0];
 
-	p = &fake->physical[0];
 	/* AYUV has no VkFormat; XRGB8888_A8 has none of its planes. */
 	frame(CC('A', 'Y', 'U', 'V'), X_TILED, 16, 16, 1);
 	refused(-EOPNOTSUPP, "no VkFormat for AYUV");
@@ -308,9 +304,8 @@ OPEN_CASE(what_the_driver_cannot)
 /* Drivers that deviate from the request: the rules of cts@nvk and others. */
 OPEN_CASE(layouts_that_a_driver_does_not_follow)
 {
-	struct fake_physical *p;
+	struct fake_physical *p = &fake->physical[0];
 
-	p = &fake->physical[0];
 	/* NVK ends the process for another pitch than its own, so its own is queried first. */
 	p->own_pitch = true;
 	frame(XR24, X_TILED, 30, 20, 1);
@@ -339,9 +334,8 @@ OPEN_CASE(layouts_that_a_driver_does_not_follow)
 
 OPEN_CASE(offsets_that_a_driver_does_not_follow)
 {
-	struct fake_physical *p;
+	struct fake_physical *p = &fake->physical[0];
 
-	p = &fake->physical[0];
 	/* One plane is bound at its own offset. */
 	p->no_offset = true;
 	frame(XR24, X_TILED, 30, 20, 1);
@@ -480,9 +474,8 @@ TILED_CASE(walk_of_formats)
 {
 	struct walked w = { .fourcc = XR24 }, first = { .stop_at = 1 };
 	struct walked later = { 0 };
-	struct dlbuf_device *dev;
+	struct dlbuf_device *dev AUTO_DEV = open_ok();
 
-	dev = open_ok();
 	CHECK_OK(dlbuf_device_formats(dev, note_format, &w));
 	CHECK_EQ(w.n, 3);
 	CHECK(w.modifiers[0] == DLBUF_MOD_LINEAR && w.nplanes[0] == 1);
@@ -503,7 +496,6 @@ TILED_CASE(walk_of_formats)
 	fail_call("vkGetPhysicalDeviceImageFormatProperties2", VK_ERROR_UNKNOWN);
 	CHECK_ERR(dlbuf_device_formats(dev, note_format, &w), -EIO);
 	fake->failing = NULL;
-	dlbuf_device_close(dev);
 }
 
 /* The list of a fourcc is LINEAR and then these, up to the first 0. */
@@ -689,7 +681,7 @@ TILED_CASE(every_failure_with_fences)
 
 	able(true, true);
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
-		int in = eventfd(1, EFD_CLOEXEC), out = 7;
+		int in AUTO_FD = eventfd(1, EFD_CLOEXEC), out = 7;
 
 		tiled_open();
 		frame(NV12, X_TILED, 16, 16, 2);
@@ -699,7 +691,6 @@ TILED_CASE(every_failure_with_fences)
 		CHECK_EQ(fake->pending, 0);
 		fake->failing = NULL;
 		tiled_finish();
-		close(in);
 	}
 }
 
@@ -708,9 +699,8 @@ TILED_CASE(every_failure_with_fences)
 #ifdef CONFIG_FAULT_INJECTION
 static int walk(void)
 {
-	int in = eventfd(1, EFD_CLOEXEC), out = -1, ret;
+	int in = eventfd(1, EFD_CLOEXEC), out = -1, ret = tiled_init();
 
-	ret = tiled_init();
 	if (!ret) {
 		frame(NV12, X_TILED, 16, 16, 2);
 		ret = vulkan_backend.can_detile(tiled.dev, &tiled.d);

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include "common.h"
 #include "eventfd.h"
 
 /* Loads tests/doubles/NAME, which the library finds by a variable, too. */

@@ -5,15 +5,21 @@
  */
 #include "event_loop.h"
 
-/* ---------------------------------------------------------------- firing */
-
-TEST(once)
+static void begin_user(void)
 {
-	unsigned int told = 0, other = 0;
-	int fd = unsignalled(), next = unsignalled();
-
 	THREADS();
 	event_user_add();
+}
+
+#define EVENT_CASE(name) TEST_BETWEEN(name, begin_user(), event_user_remove())
+
+/* ---------------------------------------------------------------- firing */
+
+EVENT_CASE(once)
+{
+	unsigned int told = 0, other = 0;
+	int fd AUTO_FD = unsignalled(), next AUTO_FD = unsignalled();
+
 	CHECK_OK(event_add(fd, add_one, &told));
 	CHECK_OK(event_add(next, add_one, &other));
 	CHECK_EQ(event_pending(), 2);
@@ -25,9 +31,6 @@ TEST(once)
 	wait_until_all_told();
 	CHECK_EQ(load(&told), 1);
 	CHECK_EQ(load(&other), 1);
-	close(fd);
-	close(next);
-	event_user_remove();
 }
 
 static unsigned int order[8], norder;
@@ -40,14 +43,12 @@ static void note_order(void *data)
 	__atomic_store_n(&norder, n + 1, __ATOMIC_RELEASE);
 }
 
-TEST(in_the_order_of_their_signals)
+EVENT_CASE(in_the_order_of_their_signals)
 {
 	static const unsigned int signals[8] = { 5, 0, 7, 3, 1, 6, 2, 4 };
 	unsigned int numbers[8];
 	int fd[8];
 
-	THREADS();
-	event_user_add();
 	for (unsigned int i = 0; i < 8; i++) {
 		numbers[i] = i;
 		fd[i] = unsignalled();
@@ -61,19 +62,16 @@ TEST(in_the_order_of_their_signals)
 	wait_until_all_told();
 	for (unsigned int i = 0; i < 8; i++)
 		close(fd[i]);
-	event_user_remove();
 }
 
 #define MANY 200
 
 /* Eventfds, pipes that are written to, and pipes whose writer goes. */
-TEST(many_at_once)
+EVENT_CASE(many_at_once)
 {
 	unsigned int told[MANY] = { 0 }, wrong = 0;
 	int in[MANY], out[MANY];
 
-	THREADS();
-	event_user_add();
 	for (int i = 0; i < MANY; i++) {
 		int pair[2];
 
@@ -100,17 +98,14 @@ TEST(many_at_once)
 	for (int i = 0; i < MANY; i++)
 		wrong += load(&told[i]) != 1;
 	CHECK_EQ(wrong, 0);
-	event_user_remove();
 }
 
 /* The next file with the number does not affect the event. */
-TEST(the_callers_fd_goes)
+EVENT_CASE(the_callers_fd_goes)
 {
 	unsigned int told = 0, other = 0;
-	int pair[2], next;
+	int pair[2], next AUTO_FD = -1;
 
-	THREADS();
-	event_user_add();
 	REQUIRE(!pipe2(pair, O_CLOEXEC));
 	CHECK_OK(event_add(pair[0], add_one, &told));
 	close(pair[0]);
@@ -123,9 +118,7 @@ TEST(the_callers_fd_goes)
 	signal_fd(pair[1]);
 	wait_until_all_told();
 	CHECK_EQ(load(&told), 1);
-	close(next);
 	close(pair[1]);
-	event_user_remove();
 }
 
 TEST(what_cannot_be_waited_for)
@@ -159,18 +152,15 @@ static void add_again(void *data)
 		CHECK_OK(event_add(c->fd, add_again, c));
 }
 
-TEST(callbacks_add_events)
+EVENT_CASE(callbacks_add_events)
 {
 	struct chain c = { .fd = unsignalled(), .left = 100 };
 
-	THREADS();
-	event_user_add();
 	signal_fd(c.fd);
 	CHECK_OK(event_add(c.fd, add_again, &c));
 	wait_until(&c.done, 1);
 	wait_until_all_told();
 	close(c.fd);
-	event_user_remove();
 }
 
 #ifdef CONFIG_BACKEND_CPU
@@ -277,7 +267,7 @@ static void *add_events(void *arg)
 TEST(one_quiet_thread_for_all)
 {
 	unsigned int nfds = fds(), others = 0;
-	int fd = unsignalled();
+	int fd AUTO_FD = unsignalled();
 	sigset_t mine, after;
 	pthread_t adders[3];
 
@@ -307,7 +297,6 @@ TEST(one_quiet_thread_for_all)
 	pthread_sigmask(SIG_BLOCK, NULL, &after);
 	for (int sig = 1; sig <= 64; sig++)
 		CHECK_EQ(sigismember(&after, sig), sigismember(&mine, sig));
-	close(fd);
 	event_user_remove();
 }
 
@@ -338,14 +327,12 @@ static void *remove_cancelled(void *arg)
 }
 
 /* It waits for the thread, and a cancelled one does not leave with the lock. */
-TEST(the_last_user_is_cancelled)
+EVENT_CASE(the_last_user_is_cancelled)
 {
 	unsigned int nfds = fds();
 	pthread_t thread;
 	void *end = NULL;
 
-	THREADS();
-	event_user_add();
 	fire_one();
 	REQUIRE(!pthread_create(&thread, NULL, remove_cancelled, NULL));
 	pthread_join(thread, &end);
@@ -354,7 +341,6 @@ TEST(the_last_user_is_cancelled)
 	CHECK_EQ(fds(), nfds);
 	event_user_add();
 	fire_one();
-	event_user_remove();
 }
 
 /* Events outlive the devices. */
@@ -461,11 +447,10 @@ TEST(it_sleeps)
 
 /* ---------------------------------------------------------------- fork */
 
-/* The exit status, or minus the signal. */
 TEST(the_childs_events_are_its_own)
 {
 	unsigned int nfds = fds(), told = 0;
-	int fd = unsignalled(), other = unsignalled();
+	int fd AUTO_FD = unsignalled(), other AUTO_FD = unsignalled();
 	pid_t pid;
 
 	THREADS();
@@ -501,8 +486,6 @@ TEST(the_childs_events_are_its_own)
 	signal_fd(other);
 	wait_until_all_told();
 	CHECK_EQ(load(&told), 2);
-	close(fd);
-	close(other);
 	event_user_remove();
 }
 
@@ -578,15 +561,13 @@ TEST(calls_are_repeated_until_they_are_over)
 }
 
 /* A file that has the number of an event's fd by then stays open in the child. */
-TEST(a_fork_while_a_callback_runs)
+EVENT_CASE(a_fork_while_a_callback_runs)
 {
-	int fd = unsignalled(), spare, next;
+	int fd AUTO_FD = unsignalled(), spare, next AUTO_FD = -1;
 	pid_t pid;
 
-	THREADS();
 	/* The event's own fd becomes the lowest number that is free. */
 	spare = unsignalled();
-	event_user_add();
 	fire_one();
 	close(spare);
 	CHECK_OK(event_add(fd, stay, NULL));
@@ -604,9 +585,6 @@ TEST(a_fork_while_a_callback_runs)
 	CHECK_EQ(status_of(pid), 0);
 	add_one(&let_go);
 	wait_until_all_told();
-	close(fd);
-	close(next);
-	event_user_remove();
 }
 
 static pid_t forked;
@@ -624,13 +602,11 @@ static void fork_here(void *data)
 	add_one(&inside);
 }
 
-TEST(a_callback_forks)
+EVENT_CASE(a_callback_forks)
 {
-	int fd = unsignalled(), other = unsignalled();
+	int fd AUTO_FD = unsignalled(), other AUTO_FD = unsignalled();
 	unsigned int told = 0;
 
-	THREADS();
-	event_user_add();
 	CHECK_OK(event_add(other, add_one, &told));
 	CHECK_OK(event_add(fd, fork_here, NULL));
 	signal_fd(fd);
@@ -639,9 +615,6 @@ TEST(a_callback_forks)
 	signal_fd(other);
 	wait_until_all_told();
 	CHECK_EQ(load(&told), 1);
-	close(fd);
-	close(other);
-	event_user_remove();
 }
 
 /* ---------------------------------------------------------------- the end */

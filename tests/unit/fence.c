@@ -334,7 +334,7 @@ TEST(notify_at_once)
 TEST(notify_later)
 {
 	struct told told = { 0 };
-	int fd = new_event(0), writer = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	int fd = new_event(0), writer AUTO_FD = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
 	event_user_add();
@@ -346,7 +346,6 @@ TEST(notify_later)
 	UNTIL(!event_pending());
 	CHECK_EQ(__atomic_load_n(&told.n, __ATOMIC_ACQUIRE), 1);
 	CHECK(!pthread_equal(told.by, pthread_self()));
-	close(writer);
 	event_user_remove();
 }
 

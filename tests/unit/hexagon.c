@@ -294,9 +294,8 @@ TEST(one_map_of_the_whole_buffer)
 CDSP_CASE(the_application_s_own_map)
 {
 	int (*map)(int, int, void *, int, size_t, int);
-	void *p;
+	void *p = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, fd, 0);
 
-	p = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, fd, 0);
 	map = (int (*)(int, int, void *, int, size_t, int))
 		dlsym(fake_lib, "fastrpc_mmap");
 	REQUIRE(map && p != MAP_FAILED);
@@ -484,7 +483,7 @@ CDSP_CASE(results)
 /* The kernel's own answer, of a node that is none of fastrpc's. */
 TEST(a_wrapped_node_of_another_driver)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int null AUTO_FD = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	need_machine();
 	fd = new_memfd();
@@ -492,7 +491,6 @@ TEST(a_wrapped_node_of_another_driver)
 	CHECK_ERR(import(dev, fd, &t), -EOPNOTSUPP);
 	CHECK_SAYS("older than 5.18, or it is no fastrpc node");
 	dlbuf_device_close(dev);
-	close(null);
 	close(fd);
 }
 

@@ -164,7 +164,7 @@ TEST(refusals_of_MEM_MAP_and_MEM_UNMAP)
 		struct dlbuf_device *dev = wrap_null();
 		DLManagedTensorVersioned *t = NULL;
 		struct dlbuf_hexagon_buffer of = { .fd = -1 };
-		int fd = new_memfd();
+		int fd AUTO_FD = new_memfd();
 
 		nnoted = 0;
 		warned[0] = '\0';
@@ -187,7 +187,6 @@ TEST(refusals_of_MEM_MAP_and_MEM_UNMAP)
 			close(of.fd);
 		}
 		refused = 0;
-		close(fd);
 	}
 }
 
@@ -195,7 +194,7 @@ TEST(wrong_arguments_of_a_wrap)
 {
 	DLBUF_OPTS(dlbuf_device_opts, unknown, .flags = 0x40000);
 	struct dlbuf_device *dev;
-	int null AUTO_FD = open("/dev/null", O_RDWR | O_CLOEXEC), fd = new_memfd();
+	int null AUTO_FD = open("/dev/null", O_RDWR | O_CLOEXEC), fd AUTO_FD = new_memfd();
 	const struct {
 		int fd, domain;
 		const struct dlbuf_device_opts *opts;
@@ -217,7 +216,6 @@ TEST(wrong_arguments_of_a_wrap)
 			  cases[i].ret);
 		CHECK_SAYS(cases[i].says);
 	}
-	close(fd);
 }
 
 #ifdef CONFIG_FAULT_INJECTION
@@ -226,14 +224,13 @@ TEST(faults_of_a_wrap)
 	int null AUTO_FD = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	for (int n = 1; n <= 4; n++) {
-		struct dlbuf_device *dev = NULL;
+		struct dlbuf_device *dev AUTO_DEV = NULL;
 		int ret;
 
 		fault_at(n);
 		ret = dlbuf_device_wrap_hexagon(null, 3, NULL, &dev);
 		fault_at(0);
 		CHECK(!ret == !!dev && (n > 3) == !ret);
-		dlbuf_device_close(dev);
 	}
 }
 #endif

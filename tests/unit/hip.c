@@ -42,11 +42,10 @@ DOUBLE_CASE(attributes_fail, "")
 /* The thread's device and its capture mode are the application's. */
 DOUBLE_CASE(the_thread_is_left_as_it_was, "two")
 {
-	struct hip_device *dev;
+	struct hip_device *dev = hip_device_of(open_as("hip:1"));
 	struct fixture f;
 	int at, mode = 1;
 
-	dev = hip_device_of(open_as("hip:1"));
 	CHECK_EQ(dev->hip.GetDevice(&at), 0);
 	CHECK_EQ(at, 0);
 	CHECK_EQ(dev->hip.ThreadExchangeStreamCaptureMode(&mode), 0);
@@ -213,9 +212,8 @@ DOUBLE_CASE(foreign_dma_bufs_are_tried_once_per_exporter, "memfds")
 		{ "udmabuf", 1 }, { "udmabuf", 0 }, { "system", 1 }, { "udmabuf", 0 },
 		{ "system", 0 }, { "drm", 1 }, { "drm", 1 }, { NULL, 1 }, { NULL, 1 },
 	};
-	struct dlbuf_device *dev;
+	struct dlbuf_device *dev AUTO_DEV = open_hip();
 
-	dev = open_hip();
 	watch("hipImportExternalMemory");
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct fixture f;
@@ -228,7 +226,6 @@ DOUBLE_CASE(foreign_dma_bufs_are_tried_once_per_exporter, "memfds")
 		import_finish(&f, -1);
 	}
 	exporter = NULL;
-	dlbuf_device_close(dev);
 }
 
 static struct hip_device *shared;

@@ -70,11 +70,10 @@ TEST(what_a_bridge_needs)
 }
 
 /* A copy that fails has no caller: only the next call reports it. */
-TEST(a_copy_fails)
+BOTH_CASE(a_copy_fails, "memfds")
 {
 	struct app app;
 
-	begin_both("memfds");
 	import_ok(&f, open_hip(), DLBUF_PATH_BRIDGE);
 	app_begin(&app, f.dev);
 	vk->failing = "vkQueueSubmit";
@@ -88,13 +87,11 @@ TEST(a_copy_fails)
 	close(release(&f, DLBUF_READ, app.stream));
 	app_end(&app);
 	give_up(&f);
-	end_both();
 }
 
 /* The driver would believe the size. */
-TEST(memory_that_is_smaller)
+BOTH_CASE(memory_that_is_smaller, "memfds")
 {
-	begin_both("memfds");
 	break_call("hipExternalMemoryGetMappedBuffer", HIPABI_UNKNOWN, 0);
 	CHECK_ERR_SAYS(try_bridge(open_hip()), -EOPNOTSUPP, "hipExternalMemoryGetMappedBuffer");
 	import_finish(&f, -1);
@@ -104,7 +101,6 @@ TEST(memory_that_is_smaller)
 	CHECK_SAYS("vulkan: the exported dma-buf has 8192 bytes, not 12288");
 	import_finish(&f, -1);
 	dlbuf_device_close(f.dev);
-	end_both();
 }
 
 #else

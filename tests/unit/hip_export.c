@@ -36,12 +36,11 @@ TEST(trap_export_of_a_part_of_a_block)
 }
 
 /* Small memory that is freed is given out again, in the same dma-buf. */
-TEST(trap_no_second_owner)
+EXPORT_CASE(trap_no_second_owner, "memfds")
 {
 	struct import *imp[2];
 	int fd[2];
 
-	begin("memfds");
 	exports_begin("hip");
 	for (int i = 0; i < 2; i++) {
 		REQUIRE_OK(alloc_import(dev, 4096, &imp[i]));
@@ -51,7 +50,6 @@ TEST(trap_no_second_owner)
 	CHECK(!buffer_same_file(fd[0], fd[1]));
 	for (int i = 0; i < 2; i++)
 		close(fd[i]);
-	exports_end();
 }
 
 /* The driver crashes. */
@@ -87,22 +85,19 @@ TEST(trap_renumbered_memory_types)
 	}
 }
 
-TEST(export_of_host_memory)
+EXPORT_CASE(export_of_host_memory, "memfds,7.1")
 {
-	begin("memfds,7.1");
 	fake->devices[0].host_export = true;
 	exports_begin("hip");
 	check_host_export(kDLROCMHost);
-	exports_end();
 }
 
-TEST(every_refusal_of_an_export)
+EXPORT_CASE(every_refusal_of_an_export, "two,memfds,7")
 {
 	cuda_context second;
 	void *managed, *other;
 	char byte;
 
-	begin("two,memfds,7");
 	exports_begin("hip:0");
 	other = alloc_on_the_second(&second);
 	REQUIRE(!hipx.MallocManaged(&managed, 4096, HIPABI_MEM_ATTACH_GLOBAL));
@@ -123,7 +118,6 @@ TEST(every_refusal_of_an_export)
 	exports_begin("hip");
 	REFUSES(dev, p, EXPORT_BYTES, kDLROCM, 0, -EOPNOTSUPP,
 		"hip: hsa_amd_portable_export_dmabuf: 0x1000");
-	exports_end();
 }
 
 /* The exported dma-buf is amdgpu's, so that another device imports it. */

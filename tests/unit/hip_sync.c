@@ -18,12 +18,11 @@ static int check_stream(struct dlbuf_device *dev, void *stream)
 /* DLPack: "Using 1 and 2 is not supported". */
 DOUBLE_CASE(which_streams, "two")
 {
-	struct dlbuf_device *dev;
+	struct dlbuf_device *dev AUTO_DEV = open_hip();
 	cuda_context second;
 	cuda_stream other;
 	struct app app;
 
-	dev = open_hip();
 	app_begin(&app, dev);
 	CHECK_OK(check_stream(dev, NULL));
 	CHECK_ERR(check_stream(dev, (void *)1), -EINVAL);
@@ -43,19 +42,17 @@ DOUBLE_CASE(which_streams, "two")
 	CHECK_ERR_SAYS(check_stream(dev, app.stream), -EIO, "hipStreamIsCapturing");
 	heal();
 	app_end(&app);
-	dlbuf_device_close(dev);
 }
 
 DOUBLE_CASE(captures, "")
 {
-	struct dlbuf_device *dev;
+	struct dlbuf_device *dev AUTO_DEV = open_hip();
 	cuda_stream blocking;
 	struct fixture f;
 	struct app app;
 	void *graph;
 	int fence;
 
-	dev = open_hip();
 	app_begin(&app, dev);
 	REQUIRE(!cu.StreamCreate(&blocking, 0));
 	import_ok(&f, dev, DLBUF_PATH_COPY);
@@ -80,7 +77,6 @@ DOUBLE_CASE(captures, "")
 	CHECK_EQ(cu.StreamDestroy(blocking), 0);
 	import_finish(&f, 0);
 	app_end(&app);
-	dlbuf_device_close(dev);
 }
 
 /* ---------------------------------------------------------------- traps */
@@ -94,7 +90,7 @@ TEST(trap_a_destroyed_stream_crashes)
 		struct fixture f;
 		struct app app;
 		cuda_stream gone;
-		int event;
+		int event AUTO_FD = -1;
 
 		app_import(&app, &f, words[i], DLBUF_PATH_HOST);
 		REQUIRE(!cu.StreamCreate(&gone, 0));
@@ -104,7 +100,6 @@ TEST(trap_a_destroyed_stream_crashes)
 		/* As the deletion of a tensor does. */
 		event = release(&f, DLBUF_RW, gone);
 		until_signalled(event);
-		close(event);
 		app_finish(&app, &f);
 	}
 }

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <sys/eventfd.h>
 
+#include "common.h"
 #include "ktap.h"
 
 static char output[16384];
@@ -60,7 +61,7 @@ static int run(ktap_fn fn, const char *option)
 
 static void good(void *arg)
 {
-	int fd = eventfd(0, EFD_CLOEXEC);
+	int fd AUTO_FD = eventfd(0, EFD_CLOEXEC);
 	void *p = malloc(100), *q = NULL;
 
 	CHECK(fd >= 0);
@@ -71,7 +72,6 @@ static void good(void *arg)
 	REQUIRE(!posix_memalign(&q, 64, 640));
 	free(q);
 	free(p);
-	close(fd);
 }
 
 TEST(passes)
@@ -146,10 +146,9 @@ TEST(sees_a_foreign_fd_closed)
 
 static void replace_victim(void *arg)
 {
-	int fd = memfd_create("other", MFD_CLOEXEC);
+	int fd AUTO_FD = memfd_create("other", MFD_CLOEXEC);
 
 	CHECK_EQ(dup2(fd, victim), victim);
-	close(fd);
 }
 
 TEST(sees_an_fd_replaced)
@@ -162,11 +161,10 @@ TEST(sees_an_fd_replaced)
 
 static void map_leak(void *arg)
 {
-	int fd = memfd_create("leaked", MFD_CLOEXEC);
+	int fd AUTO_FD = memfd_create("leaked", MFD_CLOEXEC);
 
 	CHECK(!ftruncate(fd, 8192));
 	CHECK(mmap(NULL, 8192, PROT_READ, MAP_SHARED, fd, 0) != MAP_FAILED);
-	close(fd);
 }
 
 TEST(sees_a_mapping_leak)

@@ -55,9 +55,8 @@ DOUBLE_CASE(wrap, "tiles")
 /* Its end is the first call that sees the loss. */
 DOUBLE_CASE(lost_at_the_end, "")
 {
-	struct dlbuf_device *dev;
+	struct dlbuf_device *dev = open_as("levelzero");
 
-	dev = open_as("levelzero");
 	lose(ZE_RESULT_ERROR_DEVICE_LOST);
 	dlbuf_device_close(dev);
 }
@@ -117,10 +116,9 @@ DOUBLE_CASE(direct_is_not_compared, "memfds,wrongpages,integrated")
 /* Its refusal says nothing about the next buffer. The duplicate is closed. */
 DOUBLE_CASE(direct_is_refused, "noimport,memfds")
 {
-	struct dlbuf_device *dev;
+	struct dlbuf_device *dev = open_ok();
 	struct fixture f;
 
-	dev = open_ok();
 	CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT), DLBUF_RW),
 		  -EOPNOTSUPP);
 	CHECK_STR(dlbuf_last_error(), "levelzero: zeMemAllocDevice: "
@@ -134,7 +132,7 @@ DOUBLE_CASE(direct_is_refused, "noimport,memfds")
 
 TEST(host_is_refused)
 {
-	int memfd = memfd_create("behind it", MFD_CLOEXEC);
+	int memfd AUTO_FD = memfd_create("behind it", MFD_CLOEXEC);
 	static const char *const without[] = { "nosysmem", "ignoresysmem" };
 	struct dlbuf_device *dev;
 	struct fixture f;
@@ -158,7 +156,6 @@ TEST(host_is_refused)
 	}
 	memory_forget(memfd);
 	dlbuf_device_close(dev);
-	close(memfd);
 	end();
 }
 
@@ -166,11 +163,10 @@ TEST(host_is_refused)
 
 DOUBLE_CASE(lists_that_are_no_streams, "two,memfds")
 {
-	struct dlbuf_device *dev, *other;
+	struct dlbuf_device *dev AUTO_DEV = open_as("levelzero:0"), *other AUTO_DEV = NULL;
 	struct app app, others;
 	struct fixture f;
 
-	dev = open_as("levelzero:0");
 	other = open_as("levelzero:1");
 	app_begin(&app, dev);
 	app_begin(&others, other);
@@ -193,8 +189,6 @@ DOUBLE_CASE(lists_that_are_no_streams, "two,memfds")
 	app_end(&others);
 	app_end(&app);
 	import_finish(&f, 0);
-	dlbuf_device_close(other);
-	dlbuf_device_close(dev);
 }
 
 #else

@@ -80,11 +80,10 @@ TEST(late_waiters)
 DOUBLE_CASE(events_leave_their_list, "")
 {
 	struct queue_device *queue;
-	struct dlbuf_device *dev;
+	struct dlbuf_device *dev AUTO_DEV = open_ok();
 	void *own, *event = NULL;
 	struct app app;
 
-	dev = open_ok();
 	queue = queue_device_of(dev);
 	app_begin(&app, dev);
 	REQUIRE_OK(queue->ops->stream_create(queue, &own));
@@ -99,7 +98,6 @@ DOUBLE_CASE(events_leave_their_list, "")
 	app_end(&app);
 	CHECK_EQ(fake->unasked, 0);
 	queue->ops->event_destroy(queue, event);
-	dlbuf_device_close(dev);
 }
 
 /* The library's events live until a list has passed its wait for them, or is lost. */
@@ -223,11 +221,10 @@ DOUBLE_CASE(threads_on_one_list, "memfds")
 DOUBLE_CASE(export, "memfds")
 {
 	struct dlbuf_exported out;
-	struct dlbuf_device *dev;
+	struct dlbuf_device *dev AUTO_DEV = open_ok();
 	struct app app;
 	uint8_t *p;
 
-	dev = open_ok();
 	app_begin(&app, dev);
 	p = usm(&app, 100000, true);
 	p[70001] = 0x77;
@@ -238,18 +235,16 @@ DOUBLE_CASE(export, "memfds")
 	close(out.fd);
 	CHECK_EQ(lz.MemFree(app.dev.context, p), 0);
 	app_end(&app);
-	dlbuf_device_close(dev);
 }
 
 DOUBLE_CASE(every_refusal_of_an_export, "two,memfds,pools,noexport")
 {
-	struct dlbuf_device *dev, *other;
+	struct dlbuf_device *dev AUTO_DEV = open_as("levelzero:0"), *other AUTO_DEV = NULL;
 	struct dlbuf_exported out;
 	struct app app;
 	void *p, *first, *small, *of_other;
 	uint8_t byte;
 
-	dev = open_as("levelzero:0");
 	other = open_as("levelzero:1");
 	app_begin(&app, dev);
 	p = usm(&app, 100000, true);
@@ -288,8 +283,6 @@ DOUBLE_CASE(every_refusal_of_an_export, "two,memfds,pools,noexport")
 	CHECK_EQ(lz.MemFree(app.dev.context, small), 0);
 	CHECK_EQ(lz.MemFree(app.dev.context, first), 0);
 	app_end(&app);
-	dlbuf_device_close(other);
-	dlbuf_device_close(dev);
 }
 
 #else

@@ -69,7 +69,7 @@ TEST(preparation)
 	};
 	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = 8, .height = 8, .dtype = { kDLUInt, 8, 1 });
 	DLTensor layout = LAYOUT8(3, ((int64_t[]){ 3, 8, 8 }), .byte_offset = 4096);
-	int fd = memfd_create("a dma-buf", MFD_CLOEXEC);
+	int fd AUTO_FD = memfd_create("a dma-buf", MFD_CLOEXEC);
 	struct dlbuf_frame frame = PICTURE(64, 16, DLBUF_FOURCC('G', 'R', 'E', 'Y'),
 					   DLBUF_CODE_V4L2, 1,
 					   .planes = { { .fd = fd, .pitch = 64 } });
@@ -100,7 +100,6 @@ TEST(preparation)
 		settle();
 		end();
 	}
-	close(fd);
 }
 #endif
 
@@ -272,7 +271,7 @@ TEST(streams)
 
 TEST(tensors)
 {
-	int fd = memfd_create("a dma-buf", MFD_CLOEXEC);
+	int fd AUTO_FD = memfd_create("a dma-buf", MFD_CLOEXEC);
 
 	REQUIRE(fd >= 0 && !ftruncate(fd, IMPORT_BYTES));
 	for (uint64_t offset = 0; offset <= 128; offset += 64) {
@@ -290,7 +289,6 @@ TEST(tensors)
 		dlbuf_device_close(dev);
 		end();
 	}
-	close(fd);
 }
 
 /*
@@ -363,11 +361,10 @@ DOUBLE_CASE(handles, "khr,memfds")
 /* Qualcomm's driver requires bytes behind the buffer. */
 DOUBLE_CASE(padding, "qcom,padding,memfds")
 {
-	struct dlbuf_device *dev;
+	struct dlbuf_device *dev AUTO_DEV = open_ok();
 	struct fixture f;
 	size_t bytes;
 
-	dev = open_ok();
 	CHECK_EQ(dev->slack, 4096);
 	import_ok(&f, dev, DLBUF_PATH_DIRECT);
 	CHECK_EQ(cl.GetMemObjectInfo(mem_of(&f), CL_MEM_SIZE, sizeof(bytes),
@@ -381,7 +378,6 @@ DOUBLE_CASE(padding, "qcom,padding,memfds")
 		  -EOPNOTSUPP);
 	CHECK(strstr(dlbuf_last_error(), "no room"));
 	import_finish(&f, -1);
-	dlbuf_device_close(dev);
 }
 
 /* Khronos' way of the same driver gives a buffer of its own. */

@@ -34,9 +34,8 @@ DOUBLE_CASE(queries, "")
 DOUBLE_CASE(references, "")
 {
 	cl_command_queue other;
-	cl_context gone;
+	cl_context gone = MAKE(CreateContext, NULL, 1, &device, NULL, NULL);
 
-	gone = MAKE(CreateContext, NULL, 1, &device, NULL, NULL);
 	other = MAKE(CreateCommandQueueWithProperties, gone, device, NULL);
 	OK(cl.ReleaseContext(gone));
 	OK(cl.RetainCommandQueue(other));
@@ -52,9 +51,8 @@ DOUBLE_CASE(references, "")
 /* A failed event fails the commands behind it, and no others. */
 DOUBLE_CASE(user_events, "")
 {
-	cl_event bad, e[2];
+	cl_event bad = gate(), e[2];
 
-	bad = gate();
 	CHECK_EQ(status_of(bad), CL_SUBMITTED);
 	WRONG(INVALID_VALUE, cl.SetUserEventStatus(bad, CL_RUNNING));
 	OK(MARK(1, &bad, &e[0]));
@@ -178,9 +176,8 @@ static void CL_CALLBACK on_end(cl_mem m, void *data)
 DOUBLE_CASE(releases_are_deferred, "")
 {
 	cl_event waits;
-	cl_mem m;
+	cl_mem m = buffer_of(0, BYTES, NULL);
 
-	m = buffer_of(0, BYTES, NULL);
 	OK(cl.SetMemObjectDestructorCallback(m, on_end, (char *)"b"));
 	OK(cl.SetMemObjectDestructorCallback(m, on_end, (char *)"a"));
 	waits = gate();
@@ -254,9 +251,8 @@ TEST(host_pointers)
 DOUBLE_CASE(maps, "")
 {
 	uint8_t *p, byte;
-	cl_mem m;
+	cl_mem m = buffer_of(0, BYTES, NULL);
 
-	m = buffer_of(0, BYTES, NULL);
 	fill(m, 1);
 	p = MAKE(EnqueueMapBuffer, q, m, CL_FALSE, CL_MAP_READ, 16, 16, NO_LIST);
 	OK(READ(m, 0, 1, &byte));

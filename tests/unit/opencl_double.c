@@ -100,10 +100,9 @@ DOUBLE_CASE(old_functions, "old")
 
 DOUBLE_CASE(nothing_runs_before_a_flush, "")
 {
-	cl_command_queue other;
+	cl_command_queue other = MAKE(CreateCommandQueue, context, device, 0);
 	cl_event e;
 
-	other = MAKE(CreateCommandQueue, context, device, 0);
 	OK(MARK(0, NULL, NULL));
 	OK(MARK(0, NULL, &e));
 	CHECK_EQ(fake->not_started, 2);
@@ -156,9 +155,8 @@ static void CL_CALLBACK block(cl_event e, cl_int status, void *data)
 /* They do not block, and are called for failures, too: PoCL forgets a user event's. */
 DOUBLE_CASE(callbacks, "")
 {
-	cl_event e;
+	cl_event e = gate();
 
-	e = gate();
 	OK(cl.SetEventCallback(e, CL_COMPLETE, block, NULL));
 	OK(cl.SetUserEventStatus(e, CL_COMPLETE));
 	until_told(1);
@@ -176,9 +174,8 @@ DOUBLE_CASE(callbacks, "")
 DOUBLE_CASE(releases_are_counted_when_they_are_over, "")
 {
 	cl_event waits;
-	cl_mem m;
+	cl_mem m = buffer_of(0, BYTES, NULL);
 
-	m = buffer_of(0, BYTES, NULL);
 	waits = gate();
 	OK(BARRIER(1, &waits));
 	fill(m, 1);
@@ -212,9 +209,8 @@ DOUBLE_CASE(host_memory_stays, "cpu")
 DOUBLE_CASE(mapped_memory_is_the_hosts, "")
 {
 	uint8_t *p, byte;
-	cl_mem m;
+	cl_mem m = buffer_of(0, BYTES, NULL);
 
-	m = buffer_of(0, BYTES, NULL);
 	fill(m, 1);
 	p = MAKE(EnqueueMapBuffer, q, m, CL_TRUE, CL_MAP_READ, 16, 16, NO_LIST);
 	fill(m, 2);
@@ -251,9 +247,8 @@ DOUBLE_CASE(khr_imports, "khr,memfds")
 {
 	cl_mem m, plain;
 	uint8_t *p;
-	int fd;
+	int fd = memfd();
 
-	fd = memfd();
 	p = pages(fd);
 	CHECK(!import(fd, BYTES + 1));
 	CHECK_EQ(result, CL_INVALID_PROPERTY);
@@ -324,9 +319,8 @@ TEST(fd_0)
 DOUBLE_CASE(fds_that_are_not_fit, "khr,memfds")
 {
 	cl_mem m;
-	int fd;
+	int fd = memfd();
 
-	fd = memfd();
 	CHECK(!fcntl(fd, F_SETFD, 0));
 	m = import(fd, BYTES);
 	OK(result);
@@ -343,9 +337,8 @@ DOUBLE_CASE(arm_imports, "arm,memfds")
 	};
 	uint8_t *p, byte;
 	cl_mem m;
-	int fd;
+	int fd AUTO_FD = memfd();
 
-	fd = memfd();
 	p = pages(fd);
 	WRONG_MAKE(INVALID_PROPERTY, ImportMemoryARM, context, 0, NULL, &fd, BYTES);
 	WRONG_MAKE(INVALID_VALUE, ImportMemoryARM, context, 0, list, NULL, BYTES);
@@ -367,7 +360,6 @@ DOUBLE_CASE(arm_imports, "arm,memfds")
 	m = MAKE(ImportMemoryARM, context, 0, list, &fd, BYTES);
 	FAILS(INVALID_OPERATION, READ(m, 0, 1, &byte));
 	OK(cl.ReleaseMemObject(m));
-	close(fd);
 }
 
 DOUBLE_CASE(qcom_imports, "qcom,memfds,padding")
@@ -411,9 +403,8 @@ static cl_semaphore_khr semaphore_of(cl_semaphore_properties_khr name,
 		CL_SEMAPHORE_TYPE_KHR, CL_SEMAPHORE_TYPE_BINARY_KHR, name,
 		value, 0, 0
 	};
-	cl_semaphore_khr s;
+	cl_semaphore_khr s = cl.CreateSemaphoreWithPropertiesKHR(context, list, &result);
 
-	s = cl.CreateSemaphoreWithPropertiesKHR(context, list, &result);
 	CHECK_EQ(result, expected);
 	return s;
 }
@@ -492,12 +483,10 @@ DOUBLE_CASE(exported_semaphores, "khr,memfds")
 
 DOUBLE_CASE(semaphores_between_queues, "khr")
 {
-	cl_command_queue other;
-	cl_semaphore_khr s;
+	cl_command_queue other = cl.CreateCommandQueue(context, device, 0, NULL);
+	cl_semaphore_khr s = semaphore_of(0, 0, CL_SUCCESS);
 	cl_event e;
 
-	other = cl.CreateCommandQueue(context, device, 0, NULL);
-	s = semaphore_of(0, 0, CL_SUCCESS);
 	WRONG(INVALID_OPERATION, WAIT(other, NULL));
 	OK(SIGNAL(q, NULL));
 	OK(WAIT(other, &e));

@@ -655,14 +655,13 @@ static void post(void *semaphore)
 /* The library's thread has handled the earlier items. */
 static void let_the_thread_look(void)
 {
-	int fd = signalled_fence();
+	int fd AUTO_FD = signalled_fence();
 	sem_t looked;
 
 	sem_init(&looked, 0, 0);
 	REQUIRE_OK(event_add(fd, post, &looked));
 	sem_wait(&looked);
 	sem_destroy(&looked);
-	close(fd);
 }
 
 /*

@@ -136,11 +136,10 @@ QUEUE_CASE(a_child, ITSELF, STALE)
 #ifdef CONFIG_BACKEND_CPU
 QUEUE_CASE(another_backends_device, ITSELF, SAYS)
 {
-	struct dlbuf_device *cpu = open_as("cpu");
+	struct dlbuf_device *cpu AUTO_DEV = open_as("cpu");
 	int64_t version;
 
 	CHECK_ERR_SAYS(on->get(cpu, true, &version), -EINVAL, "cpu is not a");
-	dlbuf_device_close(cpu);
 }
 #endif
 
@@ -214,13 +213,12 @@ QUEUE_CASE(every_failure_of_an_open, ITSELF, OPENS)
 static void check_blocks(void)
 {
 	DLBUF_INFO(dlbuf_device_info, info);
-	struct dlbuf_device *dev = open_device();
+	struct dlbuf_device *dev AUTO_DEV = open_device();
 
 	CHECK_OK(dlbuf_device_get_info(dev, &info));
 	CHECK_EQ(info.acquire, DLBUF_SYNC_BLOCKS);
 	CHECK_EQ(info.release, DLBUF_SYNC_EVENT);
 	CHECK(strstr(info.reason, "blocks: the driver's streams do not wait"));
-	dlbuf_device_close(dev);
 }
 
 QUEUE_CASE(streams_do_not_wait_for_memory, ITSELF, UNREGISTER)
@@ -314,7 +312,7 @@ QUEUE_CASE(every_failure_of_an_import, ITSELF, OPENS)
 /* The memfd behind a udmabuf serves where the dma-buf's own mapping does not. */
 QUEUE_CASE(host_by_the_memfd, ITSELF, NOTHING)
 {
-	int memfd = memfd_create("behind it", MFD_CLOEXEC);
+	int memfd AUTO_FD = memfd_create("behind it", MFD_CLOEXEC);
 	uint8_t byte = 0x5a;
 
 	REQUIRE(memfd >= 0 && !ftruncate(memfd, IMPORT_BYTES));
@@ -339,7 +337,6 @@ QUEUE_CASE(host_by_the_memfd, ITSELF, NOTHING)
 		memory_forget(memfd);
 		end();
 	}
-	close(memfd);
 }
 
 #endif /* UNIT_QUEUE_DEVICES_H */

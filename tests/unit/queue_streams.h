@@ -398,7 +398,7 @@ QUEUE_CASE(lost_behind_a_fence, SHARED, LOSES)
 {
 	struct lease *lease = lease_create(0);
 	struct tensor t = { .imp = f.imp, .lease = lease };
-	int in = pending_fence();
+	int in AUTO_FD = pending_fence();
 
 	/* The file has no fences, so none is added. */
 	f.imp->release_sync = DLBUF_SYNC_EVENT;
@@ -417,7 +417,6 @@ QUEUE_CASE(lost_behind_a_fence, SHARED, LOSES)
 	UNTIL(lease_ended);
 	CHECK_EQ(lease_ended, 1 + EIO);
 	signal_fence(in);
-	close(in);
 }
 
 static sem_t held, go;

@@ -314,7 +314,7 @@ TEST(not_connected)
 	int fd AUTO_FD = memfd();
 
 	for (int i = 0; i < NTYPES; i++) {
-		int sock = socket(AF_UNIX, types[i] | SOCK_CLOEXEC, 0), other;
+		int sock AUTO_FD = socket(AF_UNIX, types[i] | SOCK_CLOEXEC, 0), other;
 		struct sockaddr_un at = { .sun_family = AF_UNIX };
 		socklen_t size = sizeof(at);
 
@@ -328,7 +328,6 @@ TEST(not_connected)
 			close(other);
 		}
 		check_socket(sock, -ENOTCONN);
-		close(sock);
 	}
 }
 

@@ -174,17 +174,23 @@ static const struct backend fake_backend = {
 };
 static const struct backend *used = &fake_backend;
 
-/* Runs a case for both. */
-#define BOTH(fn)						\
+/* Runs a case for both, between these calls. */
+#define BOTH_BETWEEN(fn, begin, end)				\
 	static void fn##_with(void);				\
 	TEST(fn)						\
 	{							\
 		used = &fake_backend;				\
-		fn##_with();					\
+		begin, fn##_with(), end;			\
 		used = &several_backend;			\
-		fn##_with();					\
+		begin, fn##_with(), end;			\
 	}							\
 	static void fn##_with(void)
+#define BOTH(fn) BOTH_BETWEEN(fn, (void)0, (void)0)
+/* Tensors of these imports, see begin_with(). */
+#define TENSORS_CASE(fn, imports) \
+	TEST_BETWEEN(fn, begin_with(DLBUF_SYNC_FENCE, imports), end())
+#define BOTH_TENSORS(fn, imports) \
+	BOTH_BETWEEN(fn, begin_with(DLBUF_SYNC_FENCE, imports), end())
 
 static void add_tensor(struct dlbuf_device *dev, struct import *imp,
 		       struct lease *lease)
@@ -346,11 +352,10 @@ BOTH(the_last_one_ends_it)
 	}
 }
 
-BOTH(parts_end_on_the_stream_of_the_acquire)
+BOTH_TENSORS(parts_end_on_the_stream_of_the_acquire, "aab")
 {
-	int fence = 77;
+	int fence AUTO_FD = 77;
 
-	begin_with(DLBUF_SYNC_FENCE, "aab");
 	CHECK_OK(acquire(NULL));
 	CHECK_ERR_SAYS(dlbuf_release(f.t[0], NULL, NULL), -EINVAL, "on the stream of the acquire");
 	CHECK_ERR(dlbuf_release_all(&f.t[1], 2, NULL, NULL), -EINVAL);
@@ -367,21 +372,17 @@ BOTH(parts_end_on_the_stream_of_the_acquire)
 	device.out[0] = new_event(0);
 	CHECK_OK(dlbuf_release(f.t[1], &x, &fence));
 	CHECK_EQ(fence_signalled(fence), 0);
-	close(fence);
-	end();
 }
 
 /* The caller's own fence of one tensor does not hide the work of the others. */
-BOTH(release_fence_of_one)
+BOTH_TENSORS(release_fence_of_one, "aa")
 {
-	begin_with(DLBUF_SYNC_FENCE, "aa");
 	CHECK_OK(acquire(NULL));
 	CHECK_OK(dlbuf_release(f.t[0], &x, NULL));
 	CHECK_EQ(device.releases, 0);
 	CHECK_OK(dlbuf_release_fence(f.t[1], -1));
 	CHECK_EQ(device.releases, 1);
 	CHECK(device.stream == &x);
-	end();
 }
 
 /* ---------------------------------------------------------------- all or nothing */
@@ -432,11 +433,10 @@ TEST(a_failure_leaves_nothing)
 	end();
 }
 
-BOTH(a_refused_release_changes_nothing)
+BOTH_TENSORS(a_refused_release_changes_nothing, "aabc")
 {
 	int fence = 77;
 
-	begin_with(DLBUF_SYNC_FENCE, "aabc");
 	CHECK_OK(dlbuf_acquire_all(f.t, 3, DLBUF_RW, &x, NULL));
 	CHECK_ERR_SAYS(dlbuf_release_all(f.t, 4, &x, &fence), -EINVAL, "tensor 3 is not acquired");
 	CHECK_ERR(dlbuf_release_all((DLManagedTensorVersioned *[]){ f.t[2],
@@ -455,7 +455,6 @@ BOTH(a_refused_release_changes_nothing)
 	CHECK_ERR_SAYS(dlbuf_release_all(f.t, 3, &x, &fence), -EIO, "no release 2");
 	CHECK_EQ(fence, 77);
 	all_acquired(0);
-	end();
 }
 
 TEST(nothing_at_all)
@@ -492,7 +491,7 @@ TEST(calls_for_several)
 {
 	used = &several_backend;
 	for (unsigned int n = 1; n <= NIMPORTS; n++) {
-		int work = new_event(0), fence = -1;
+		int work AUTO_FD = new_event(0), fence AUTO_FD = -1;
 		struct lease *lease;
 
 		begin_with(DLBUF_SYNC_FENCE, letters + NIMPORTS - n);
@@ -514,8 +513,6 @@ TEST(calls_for_several)
 		signal_event(work);
 		UNTIL(fired(0) == 1);
 		CHECK_EQ(fence_signalled(fence), 1);
-		close(fence);
-		close(work);
 		end();
 	}
 }
@@ -600,19 +597,16 @@ TEST(one_fd_for_all)
 }
 
 /* The call has waited for fences that cannot be merged. */
-TEST(without_a_merge)
+TENSORS_CASE(without_a_merge, "ab")
 {
-	int fence = -1;
+	int fence AUTO_FD = -1;
 
-	begin_with(DLBUF_SYNC_FENCE, "ab");
 	CHECK_OK(acquire(NULL));
 	kernel.merge_ret = -EMFILE;
 	device.out[0] = new_event(0);
 	device.out[1] = new_event(1);
 	CHECK_OK(dlbuf_release_all(f.t, f.n, &x, &fence));
 	CHECK_EQ(fence_signalled(fence), 0);
-	close(fence);
-	end();
 }
 
 /* ---------------------------------------------------------------- leases */
@@ -621,12 +615,11 @@ TEST(without_a_merge)
  * A lease fires when the bracket's work is complete, though its tensor was
  * released before that began. Two frames of one dma-buf have a bracket each.
  */
-BOTH(leases_wait_for_the_bracket)
+BOTH_TENSORS(leases_wait_for_the_bracket, "")
 {
 	struct lease *lease[2];
-	int pending = new_event(0);
+	int pending AUTO_FD = new_event(0);
 
-	begin_with(DLBUF_SYNC_FENCE, "");
 	for (int i = 0; i < 2; i++) {
 		lease[i] = lease_create(0);
 		REQUIRE(lease[i]);
@@ -653,8 +646,6 @@ BOTH(leases_wait_for_the_bracket)
 	signal_event(pending);
 	UNTIL(!event_awaits(&f.dev));
 	CHECK_EQ(fired(0), 1);
-	close(pending);
-	end();
 }
 
 /* ---------------------------------------------------------------- pending */
@@ -662,7 +653,7 @@ BOTH(leases_wait_for_the_bracket)
 TEST(what_is_pending)
 {
 	uint64_t full = UINT64_MAX - 1, all;
-	int one, fd = 77;
+	int one AUTO_FD = -1, fd = 77;
 
 	begin_with(DLBUF_SYNC_BLOCKS, "a");
 	/* For a reader the fd in place of the dma-buf is not readable. */
@@ -698,7 +689,6 @@ TEST(what_is_pending)
 	CHECK_ERR(dlbuf_pending(NULL, DLBUF_READ, &fd), -EINVAL);
 	CHECK_ERR(dlbuf_pending(f.t[0], DLBUF_READ, NULL), -EINVAL);
 	CHECK_EQ(fd, 77);
-	close(one);
 	end();
 }
 

@@ -736,7 +736,7 @@ VPI_CASE(many_connections)
 {
 	DLBUF_OPTS(dlbuf_socket_opts, now, .flags = DLBUF_SOCKET_DONTWAIT);
 	unsigned int n = 0;
-	int sock, fd;
+	int sock AUTO_FD = -1, fd;
 
 	while ((fd = stranger()) >= 0) {
 		close(fd);
@@ -747,7 +747,6 @@ VPI_CASE(many_connections)
 	CHECK_SAYS("too many connections, perhaps of another user");
 	CHECK_OK(dlbuf_vpi_send(f.t, "a", &now));
 	CHECK_OK(dlbuf_vpi_connect(name(), &sock));
-	close(sock);
 }
 
 #ifndef SO_PASSRIGHTS
@@ -758,7 +757,7 @@ VPI_CASE(many_connections)
 TEST(connections_take_no_fds)
 {
 	socklen_t size = sizeof(int);
-	int sock, on;
+	int sock AUTO_FD = -1, on;
 
 	begin();
 	if (getsockopt(f.sock, SOL_SOCKET, SO_PASSRIGHTS, &on, &size)) {
@@ -768,7 +767,6 @@ TEST(connections_take_no_fds)
 	sock = stranger();
 	CHECK_EQ(send_fds(sock, "a", 1, &sock, 1, 0), -1);
 	CHECK_EQ(errno, EPERM);
-	close(sock);
 	end();
 }
 

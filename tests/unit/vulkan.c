@@ -250,9 +250,8 @@ TEST(dedicated_allocations)
 
 DOUBLE_CASE(memory_that_does_not_fit)
 {
-	struct dlbuf_device *dev;
+	struct dlbuf_device *dev AUTO_DEV = open_ok();
 
-	dev = open_ok();
 	fake->physical[0].granularity = 65536;
 	CHECK_ERR_SAYS(import_into(&f, dev), -EOPNOTSUPP, "65536");
 	import_finish(&f, -1);
@@ -273,7 +272,6 @@ DOUBLE_CASE(memory_that_does_not_fit)
 	CHECK_ERR(import_into(&f, dev), -ENOMEM);
 	CHECK_EQ(fake->memory_type, 6);
 	import_finish(&f, -1);
-	dlbuf_device_close(dev);
 }
 
 DOUBLE_CASE(the_largest_buffer)
@@ -290,7 +288,7 @@ DOUBLE_CASE(the_largest_buffer)
 
 	fake->physical[0].max_buffer = 1 << 30;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct dlbuf_device *dev;
+		struct dlbuf_device *dev AUTO_DEV = NULL;
 
 		fake->physical[0].extensions[3] = cases[i].extension ?
 						  "VK_KHR_maintenance4" : NULL;
@@ -301,7 +299,6 @@ DOUBLE_CASE(the_largest_buffer)
 		if (cases[i].ret)
 			CHECK_SAYS("a VkBuffer has");
 		import_finish(&f, cases[i].ret);
-		dlbuf_device_close(dev);
 	}
 }
 
@@ -411,9 +408,8 @@ DOUBLE_CASE(every_refusal_of_an_import)
 		{ VK_ERROR_DEVICE_LOST, -EIO, "VK_ERROR_DEVICE_LOST" },
 		{ (VkResult)-77, -EIO, "-77" },
 	};
-	struct dlbuf_device *dev;
+	struct dlbuf_device *dev AUTO_DEV = open_ok();
 
-	dev = open_ok();
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
 		for (size_t j = 0; j < ARRAY_SIZE(results); j++) {
 			fail_call(calls[i], results[j].result);
@@ -424,7 +420,6 @@ DOUBLE_CASE(every_refusal_of_an_import)
 			import_finish(&f, -1);
 		}
 	}
-	dlbuf_device_close(dev);
 }
 
 /* ---------------------------------------------------------------- wrapping */
@@ -476,7 +471,7 @@ DOUBLE_CASE(wrap)
 		VK_EXT_QUEUE_FAMILY_FOREIGN_EXTENSION_NAME,
 	};
 	struct dlbuf_vulkan_device vk, again = { .size = sizeof(again) };
-	struct dlbuf_device *app, *dev = NULL;
+	struct dlbuf_device *app AUTO_DEV = NULL, *dev = NULL;
 	DLBUF_INFO(dlbuf_device_info, info);
 
 	fake->nphysical = 2;
@@ -516,7 +511,6 @@ DOUBLE_CASE(wrap)
 	CHECK_EQ(fake->live[FAKE_DEVICE], 1);
 	CHECK_EQ(fake->live[FAKE_INSTANCE], 1);
 	fake->look = NULL;
-	dlbuf_device_close(app);
 }
 
 static void yield(const char *call)
@@ -624,9 +618,8 @@ TEST(wrap_refusals)
 DOUBLE_CASE(wrap_without_a_list)
 {
 	struct dlbuf_vulkan_device vk;
-	struct dlbuf_device *app, *dev = NULL;
+	struct dlbuf_device *app = open_to_wrap(&vk), *dev = NULL;
 
-	app = open_to_wrap(&vk);
 	vk.buffer_device_address = VK_FALSE;
 	REQUIRE_OK(dlbuf_device_wrap_vulkan(&vk, NULL, &dev));
 	REQUIRE_OK(import_into(&f, dev));

@@ -36,6 +36,8 @@ static void begin_able(void)
 	p->queues = 16;
 }
 
+#define ABLE_CASE(name) TEST_BETWEEN(name, begin_able(), end())
+
 /* The state for most cases. */
 static struct bridge *bridge;
 static struct bridge_caps caps;
@@ -113,6 +115,10 @@ static void end_bridge(void)
 	close_bridge();
 	end();
 }
+
+#define BRIDGE_CASE(name) TEST_BETWEEN(name, begin_bridge(), end_bridge())
+/* The case opens it. */
+#define ABLE_BRIDGE_CASE(name) TEST_BETWEEN(name, begin_able(), end_bridge())
 
 /* ---------------------------------------------------------------- buffers */
 
@@ -196,6 +202,8 @@ static void end_pair(void)
 	end_bridge();
 }
 
+#define PAIR_CASE(name) TEST_BETWEEN(name, begin_pair(), end_pair())
+
 /* ---------------------------------------------------------------- opening */
 
 static void no_extension(void)
@@ -273,9 +281,8 @@ TEST(what_a_driver_can)
 }
 
 /* The requested device; a device that fails during the search may be it. */
-TEST(which_device)
+ABLE_CASE(which_device)
 {
-	begin_able();
 	fake->nphysical = 3;
 	fake->physical[2] = fake->physical[0];
 	fake->physical[0].version = VK_API_VERSION_1_0;
@@ -288,17 +295,14 @@ TEST(which_device)
 	CHECK_ERR(bridge_open(uuid, 0, &bridge, &caps), -EIO);
 	CHECK_SAYS("vkEnumerateDeviceExtensionProperties");
 	fake->failing = NULL;
-	end();
 }
 
 /* A thread that seems to wait may only be slow on a busy machine. */
-TEST(a_slow_machine)
+ABLE_BRIDGE_CASE(a_slow_machine)
 {
-	begin_able();
 	fake->export_blocks = 2;
 	bridge_ok();
 	CHECK_EQ(fake->export_blocks, 0);
-	end_bridge();
 }
 
 /* By the extension where the version has it not, and without VK_EXT_..._foreign. */
@@ -362,13 +366,11 @@ TEST(in)
 	end();
 }
 
-TEST(out)
+PAIR_CASE(out)
 {
-	struct bridge_link *link;
+	struct bridge_link *link = link_ok();
 	int fence = 7;
 
-	begin_pair();
-	link = link_ok();
 	CHECK_OK(bridge_out(bridge, pair.buffer, link, &fence));
 	CHECK(fence >= 3 && fcntl(fence, F_GETFD) == FD_CLOEXEC);
 	/* The other API was asked to signal, and has not done it yet. */
@@ -381,7 +383,6 @@ TEST(out)
 	CHECK(filled(pair.ours, 2));
 	close(fence);
 	bridge_link_put(bridge, link);
-	end_pair();
 }
 
 /*
@@ -420,12 +421,11 @@ TEST(queues)
 }
 
 /* If the device cannot wait for the fence, the caller has to. */
-TEST(no_fences_in)
+ABLE_BRIDGE_CASE(no_fences_in)
 {
 	struct bridge_link *link;
 	int fence;
 
-	begin_able();
 	fake->physical[0].sync_fd_in = false;
 	REQUIRE_OK(bridge_open(uuid, 0, &bridge, &caps));
 	link = link_ok();
@@ -436,7 +436,6 @@ TEST(no_fences_in)
 	CHECK_OK(bridge_in(bridge, NULL, -1, link));
 	close(fence);
 	bridge_link_put(bridge, link);
-	end_bridge();
 }
 
 /* ---------------------------------------------------------------- waiting */
@@ -645,7 +644,7 @@ TEST(links_of_a_lost_device)
 
 /* ---------------------------------------------------------------- memory */
 
-TEST(memory_is_on_the_device)
+ABLE_BRIDGE_CASE(memory_is_on_the_device)
 {
 	static const struct {
 		uint32_t types;
@@ -657,7 +656,6 @@ TEST(memory_is_on_the_device)
 		{ 0x9, -1 },
 	};
 
-	begin_able();
 	fake->physical[0].host_memory = true;
 	bridge_ok();
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -671,7 +669,6 @@ TEST(memory_is_on_the_device)
 		CHECK_EQ(fake->memory_type, cases[i].type);
 		pair_destroy();
 	}
-	end_bridge();
 }
 
 TEST(dedicated)
@@ -714,9 +711,8 @@ static bool signalled(int fence)
 static int walk(void)
 {
 	struct bridge_link *link;
-	int fence = pending_fence(), out = -1, ret;
+	int fence = pending_fence(), out = -1, ret = bridge_open(uuid, 0, &bridge, &caps);
 
-	ret = bridge_open(uuid, 0, &bridge, &caps);
 	if (ret) {
 		close(fence);
 		return ret;
@@ -762,7 +758,7 @@ close:
 }
 
 /* Each call of each function fails, once, and from then on always. */
-TEST(every_failure)
+ABLE_CASE(every_failure)
 {
 	static const char *const calls[] = {
 		"vkEnumerateInstanceVersion", "vkCreateInstance",
@@ -776,7 +772,6 @@ TEST(every_failure)
 	};
 	unsigned int failures;
 
-	begin_able();
 	CHECK_OK(walk());
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
 		failures = 0;
@@ -798,17 +793,14 @@ TEST(every_failure)
 		CHECK_MSG(failures < 20, "%s without an end", calls[i]);
 	}
 	fake->failing = NULL;
-	end();
 }
 
 /* A failed export of the trial is a result; other failed exports are failures. */
-TEST(no_fence_comes_out)
+BRIDGE_CASE(no_fence_comes_out)
 {
-	struct bridge_link *link, *other = NULL;
+	struct bridge_link *link = link_ok(), *other = NULL;
 	int fence = 7;
 
-	begin_bridge();
-	link = link_ok();
 	fail_call("vkGetSemaphoreFdKHR", VK_ERROR_TOO_MANY_OBJECTS);
 	CHECK_ERR(bridge_link_get(bridge, &other), -EMFILE);
 	CHECK(!other);
@@ -818,7 +810,6 @@ TEST(no_fence_comes_out)
 	CHECK_EQ(fake->pending, 0);
 	fake->failing = NULL;
 	bridge_link_put(bridge, link);
-	end_bridge();
 }
 
 TEST(no_fence_is_standard_input)
@@ -845,13 +836,11 @@ TEST(no_fence_is_standard_input)
 }
 
 #ifdef CONFIG_FAULT_INJECTION
-TEST(every_call_fails_once)
+ABLE_CASE(every_call_fails_once)
 {
-	begin_able();
 	check_walks(walk);
 	fake->physical[0].sync_fd_out = false;
 	check_walks(walk);
-	end();
 }
 #endif
 #else

@@ -190,13 +190,12 @@ static bool readable(int fd)
 }
 
 /* A payload is imported for one wait; a signal is waited for or exported once. */
-TEST(binary_semaphores)
+DOUBLE_CASE(binary_semaphores)
 {
 	VkSemaphoreImportFlags temporary = VK_SEMAPHORE_IMPORT_TEMPORARY_BIT;
 	VkSemaphore in, out;
-	int fd = pending_fence(), ours = dup(fd), given = -1;
+	int fd = pending_fence(), ours AUTO_FD = dup(fd), given AUTO_FD = -1;
 
-	begin();
 	in = semaphore_of(0, false);
 	out = semaphore_of(SYNC_FD, false);
 	BREAKS(1, 0, submit(in, VK_NULL_HANDLE, 0, VK_NULL_HANDLE));
@@ -220,18 +219,14 @@ TEST(binary_semaphores)
 	vk.DestroySemaphore(device, in, NULL);
 	CHECK_EQ(fcntl(fd, F_GETFD), -1);
 	vk.DestroySemaphore(device, out, NULL);
-	end();
-	close(ours);
-	close(given);
 }
 
-TEST(timelines)
+DOUBLE_CASE(timelines)
 {
 	VkSemaphoreSignalInfo at = { .value = 3 };
 	uint64_t value = 0;
-	int fd = -1, none = -1;
+	int fd AUTO_FD = -1, none = -1;
 
-	begin();
 	at.semaphore = semaphore_of(OPAQUE_FD, true);
 	OK(vk.SignalSemaphore(device, &at));
 	OK(submit(VK_NULL_HANDLE, at.semaphore, 5, VK_NULL_HANDLE));
@@ -247,8 +242,6 @@ TEST(timelines)
 	BREAKS(2, 0, export(at.semaphore, SYNC_FD, &none));
 	close(none);
 	vk.DestroySemaphore(device, at.semaphore, NULL);
-	end();
-	close(fd);
 }
 
 static VkResult allocate(int fd, VkDeviceMemory *m)

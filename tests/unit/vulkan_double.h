@@ -151,9 +151,8 @@ static inline int acquire(uint32_t access)
 
 static inline int release(uint32_t access)
 {
-	int fence = 7, ret;
+	int fence = 7, ret = vulkan_backend.release(&f.vi.base, access, ON(NULL), &fence, NULL);
 
-	ret = vulkan_backend.release(&f.vi.base, access, ON(NULL), &fence, NULL);
 	CHECK_EQ(fence, -1);
 	return ret;
 }

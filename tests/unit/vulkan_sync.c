@@ -103,9 +103,8 @@ static int release_fence(uint32_t access)
 
 IMPORT_CASE(the_device_waits)
 {
-	int in, out;
+	int in = pending_fence(), out AUTO_FD = -1;
 
-	in = pending_fence();
 	CHECK_OK(acquire_after(DLBUF_READ, in));
 	CHECK_EQ(fake->semaphores_in, 1);
 	CHECK_EQ(fake->semaphores_out, 0);
@@ -124,7 +123,6 @@ IMPORT_CASE(the_device_waits)
 	CHECK_EQ(fence_signalled(out), 1);
 	CHECK_EQ(fake->imports, 1);
 	CHECK_EQ(fake->exports, 1);
-	close(out);
 }
 
 IMPORT_CASE(without_a_fence_no_semaphore)
@@ -196,7 +194,7 @@ TEST(a_driver_that_has_no_fence_to_give)
 
 TEST(no_fence_is_standard_input)
 {
-	int kept = fcntl(0, F_DUPFD_CLOEXEC, 3), out;
+	int kept = fcntl(0, F_DUPFD_CLOEXEC, 3), out AUTO_FD = -1;
 
 	begin();
 	able(true, true);
@@ -210,7 +208,6 @@ TEST(no_fence_is_standard_input)
 	close(kept);
 	fake->run();
 	CHECK_EQ(fence_signalled(out), 1);
-	close(out);
 	end_import();
 }
 
@@ -370,17 +367,14 @@ TEST(every_failure_of_an_access)
 /* A fence that cannot be asked about may be in use: it is not used again. */
 IMPORT_CASE(a_fence_without_a_status)
 {
-	int in, out;
+	int in AUTO_FD = pending_fence(), out AUTO_FD = -1;
 
-	in = pending_fence();
 	CHECK_OK(acquire_after(DLBUF_READ, in));
 	fail_call("vkGetFenceStatus", VK_ERROR_OUT_OF_HOST_MEMORY);
 	out = release_fence(DLBUF_READ);
 	fake->failing = NULL;
 	CHECK_EQ(fake->pending, 2);
 	signal_fence(in);
-	close(in);
-	close(out);
 }
 
 /* dlbuf_acquire_fence() submits nothing, and a deletion releases all the same. */
@@ -395,7 +389,7 @@ IMPORT_CASE(a_release_of_what_was_not_submitted)
 TEST(drained)
 {
 	struct fixture g;
-	int in;
+	int in AUTO_FD = -1;
 
 	begin();
 	able(true, true);
@@ -412,7 +406,6 @@ TEST(drained)
 	fake->failing = NULL;
 	signal_fence(in);
 	CHECK_OK(dlbuf_device_drain(f.dev, 0));
-	close(in);
 	import_finish(&g, 0);
 	end_import();
 }
@@ -570,14 +563,12 @@ IMPORT_CASE(imports_go_after_their_submits)
 IMPORT_CASE(jobs_are_used_again)
 {
 	for (int i = 0; i < 1000; i++) {
-		int in = pending_fence(), out;
+		int in AUTO_FD = pending_fence(), out AUTO_FD = -1;
 
 		CHECK_OK(acquire_after(DLBUF_RW, in));
 		out = release_fence(DLBUF_RW);
 		CHECK_EQ(fence_signalled(out), 0);
 		signal_fence(in);
-		close(in);
-		close(out);
 	}
 	CHECK_EQ(fake->submits, 2000);
 	CHECK_EQ(fake->made[FAKE_FENCE], 2);
@@ -610,7 +601,7 @@ static void *access_often(void *arg)
 
 	for (int i = 0; i < 200; i++) {
 		uint32_t access = 1 + i % 3;
-		int in = eventfd(0, EFD_CLOEXEC);
+		int in AUTO_FD = eventfd(0, EFD_CLOEXEC);
 
 		CHECK_OK(acquire_after(access, fences && i % 2 ? in : -1));
 		if (fences)
@@ -618,7 +609,6 @@ static void *access_often(void *arg)
 		else
 			CHECK_OK(release(access));
 		signal_fence(in);
-		close(in);
 	}
 	return arg;
 }
