@@ -28,7 +28,7 @@ static struct dlbuf_device *open_with(uint32_t max_idle, uint64_t max_bytes)
 
 static void hit(void *arg)
 {
-	int fd = cts_alloc("udmabuf", 4096), dup;
+	int fd = cts_alloc("udmabuf", 4096), dup AUTO_FD = -1;
 	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLManagedTensorVersioned *t = cts_import(dev, fd, 4096), *u;
 	void *data = t->dl_tensor.data;
@@ -56,7 +56,6 @@ static void hit(void *arg)
 	CHECK_EQ(s.live_bytes, 4096);
 	CHECK_EQ(s.tensors, 1);
 	cts_delete(t);
-	close(dup);
 }
 
 /*
@@ -114,7 +113,7 @@ static void allocations(void *arg)
 /* A number that now means another buffer is another buffer. */
 static void fd_number_reused(void *arg)
 {
-	int fd = cts_alloc("udmabuf", 4096), other;
+	int fd = cts_alloc("udmabuf", 4096), other AUTO_FD = -1;
 	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLManagedTensorVersioned *t = cts_import(dev, fd, 4096);
 	unsigned char a[64], b[64], got[64];
@@ -130,7 +129,6 @@ static void fd_number_reused(void *arg)
 	CHECK(!memcmp(got, b, sizeof(got)));
 	CHECK_EQ(cts_stats(dev).misses, 2);
 	cts_delete(t);
-	close(other);
 }
 
 static void trim(void *arg)
@@ -298,10 +296,9 @@ static void threads(void *arg)
 static void pass_by(struct dlbuf_device *dev, int n, uint64_t bytes)
 {
 	for (int i = 0; i < n; i++) {
-		int fd = cts_alloc("udmabuf", bytes);
+		int fd AUTO_FD = cts_alloc("udmabuf", bytes);
 
 		cts_delete(cts_import(dev, fd, bytes));
-		close(fd);
 	}
 }
 

@@ -408,7 +408,7 @@ static void output(void *arg)
 static void merged(void *arg)
 {
 	for (int first = 0; first < 2; first++) {
-		int lab = cts_lab(), both = -1, status = 0;
+		int lab AUTO_FD = cts_lab(), both AUTO_FD = -1, status = 0;
 		int fences[2] = { lab_fence(lab), lab_fence(lab) };
 
 		REQUIRE(fences[0] >= 3 && fences[1] >= 3);
@@ -422,10 +422,8 @@ static void merged(void *arg)
 		CHECK_OK(dlbuf_fence_wait(both, 0));
 		CHECK_OK(dlbuf_fence_status(both, &status));
 		CHECK_EQ(status, -ENODEV);
-		close(both);
 		close(fences[0]);
 		close(fences[1]);
-		close(lab);
 	}
 }
 
@@ -553,13 +551,11 @@ static void ask(const struct state *st, unsigned int n, int *first, int *second)
 	}
 	if (st->kept) {
 		DLManagedTensorVersioned *last = s.t[way.all];
-		int fence = lab_fence(s.lab), fd = -1;
+		int fence AUTO_FD = lab_fence(s.lab), fd AUTO_FD = -1;
 
 		REQUIRE(!cts_import_fence(s.fd, DLBUF_WRITE, fence));
 		REQUIRE_OK(dlbuf_pending(last, DLBUF_READ, &fd));
 		REQUIRE(!lab_signal(s.lab, fence, -EIO));
-		close(fd);
-		close(fence);
 	}
 	if (st->other)
 		REQUIRE(!cts_import_fence(s.fd, DLBUF_WRITE, fences[0]));
@@ -734,8 +730,8 @@ static void copied(void *arg)
 /* Wrong arguments, one and several at once: the same code and the same text. */
 static void same_arguments(void *arg)
 {
-	struct dlbuf_device *dev = cts_open();
-	int fd = cts_alloc("udmabuf", BYTES), closed = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), closed = cts_alloc("udmabuf", BYTES);
 	DLBUF_OPTS(dlbuf_import_opts, read, .access = DLBUF_READ);
 	int64_t shape[] = { BYTES };
 	DLTensor layout = LAYOUT8(1, shape);
@@ -768,8 +764,6 @@ static void same_arguments(void *arg)
 			CHECK_OK(dlbuf_release(t, NULL, NULL));
 	}
 	cts_delete(t);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* ---- a thread that is cancelled, and a child */

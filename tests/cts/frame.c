@@ -318,7 +318,7 @@ static void fence(void *arg)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
 	int fd AUTO_FD = cts_alloc("udmabuf", PITCH * H * 2), pending = -1, status;
-	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
 	struct dlbuf_frame f = nv12(fd, NULL);
 	DLBUF_INFO(dlbuf_device_info, info);
@@ -364,7 +364,6 @@ static void fence(void *arg)
 	CHECK_SAYS("fd 999 is not open");
 	close(pending);
 	cts_fence_destroy(&v);
-	dlbuf_device_close(dev);
 }
 
 /* ---- the way back */

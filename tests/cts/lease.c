@@ -552,7 +552,7 @@ static void drain_dispatches(void *arg)
 	DLBUF_INFO(dlbuf_device_info, info);
 	DLManagedTensorVersioned *t;
 	struct dlbuf_device *dev;
-	int fd, poll_fd;
+	int fd AUTO_FD = -1, poll_fd;
 
 	(void)arg;
 	CHECK_OK(dlbuf_dispatch_fd(&poll_fd));
@@ -572,7 +572,6 @@ static void drain_dispatches(void *arg)
 	cts_delete(t);
 	dlbuf_device_close(dev);
 	dispatch_all(poll_fd);
-	close(fd);
 }
 
 /* ---- other ends */

@@ -238,7 +238,7 @@ static void needs_nothing(void *arg)
 	static const uint32_t accesses[] = { DLBUF_READ, DLBUF_WRITE, DLBUF_RW };
 	struct rlimit files;
 	struct started s;
-	int fence = open_busy(&s);
+	int fence AUTO_FD = open_busy(&s);
 
 	/* A fence that has ended is no different. */
 	CHECK_EQ(lab_signal(s.lab, fence, 0), 0);
@@ -250,7 +250,6 @@ static void needs_nothing(void *arg)
 	}
 	REQUIRE(!setrlimit(RLIMIT_NOFILE, &files));
 	CHECK_EQ(counts(&s).begin, 9);
-	close(fence);
 	close_start(&s);
 }
 
@@ -302,7 +301,7 @@ static void no_thread(void *arg)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = PAST);
 	struct started s;
-	int fence = open_busy(&s);
+	int fence AUTO_FD = open_busy(&s);
 
 	refuse_threads();
 	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &past), -ETIME);
@@ -310,7 +309,6 @@ static void no_thread(void *arg)
 	CHECK_EQ(lab_signal(s.lab, fence, 0), 0);
 	CHECK_OK(dlbuf_acquire(s.t, DLBUF_READ, NULL, &past));
 	CHECK_OK(dlbuf_release(s.t, NULL, NULL));
-	close(fence);
 	close_start(&s);
 }
 
