@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Frames as messages of ROS 2, sensor_msgs/msg/Image, for subscribers that use rmw_zenoh_cpp.
 
-The keys, the liveliness tokens and the attachment are those of rmw_zenoh_cpp since 0.2.4
-(docs/design.md of ros2/rmw_zenoh), the fields and encodings those of ros2/common_interfaces,
-the bytes those of CDR (DDS-RTPS, 10.2).
+The keys and the liveliness tokens are those of rmw_zenoh_cpp, the attachment that of its version
+0.2.4, the fields and encodings those of ros2/common_interfaces, the bytes those of CDR (DDS-RTPS,
+10.2). docs/network.md says where they were looked up.
 """
 
 from __future__ import annotations
