@@ -83,7 +83,7 @@ def _refuse(text: str) -> NoReturn:
     raise Refused(_EPROTO, text)
 
 
-def _in_real_time(frame: Frame) -> Frame:
+def in_real_time(frame: Frame) -> Frame:
     if frame.clock not in _FROM_BOOT or frame.timestamp_ns is None:
         return frame
     ahead = time.time_ns() - time.clock_gettime_ns(_FROM_BOOT[frame.clock])
@@ -100,7 +100,7 @@ def _read(part: str, data: bytes, at: int) -> dict[str, Any]:
 
 def pack(message: Message, payload: int) -> bytes:
     """The message of a payload of so many bytes."""
-    f, tensor = _in_real_time(message.frame), message.tensor
+    f, tensor = in_real_time(message.frame), message.tensor
     planes = b"".join(_write("plane", buffer=0, reserved=0, offset=p.offset, pitch=p.pitch,
                              bytes=p.bytes) for p in f.planes)
     body = _write(

@@ -15,6 +15,7 @@ copied: at each end once by dlbuf, and once between Python and Zenoh.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import importlib
@@ -26,14 +27,14 @@ import select
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
-from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
+from . import _dlbuf, _ros2  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Device, Tensor
 from ._errors import ClosedError, DeadlineError, InvalidError, UnsupportedError
 from ._frames import TensorFrame, frame_args, own_fds
-from ._message import ALIGN, MAX_BYTES, Message, Refused, pack, parse
+from ._message import ALIGN, MAX_BYTES, Message, Refused, in_real_time, pack, parse
 from ._message import Tensor as _Input
 from ._prepare import PrepareInfo, Preparer
 from ._producers import alloc, best_view, find_format, find_view, integers
@@ -157,30 +158,60 @@ def _extent(tensor: Tensor) -> int:
     return (last + 1) * tensor.dtype.itemsize
 
 
-def _bytes_of(frame: TensorFrame, cpu: Device) -> tuple[bytes, tuple[Plane, ...]]:
-    """A copy of the planes with their padding between rows, when their fences have signalled."""
+@contextlib.contextmanager
+def _all_of(frame: TensorFrame, cpu: Device, crop: bool
+            ) -> Generator[tuple[Tensor, ...], None, None]:
+    """All planes of a frame as tensors, when its fences have signalled."""
     info = own_fds(frame)
     if any(p.fd < 0 for p in info.planes):
         raise UnsupportedError(_EOPNOTSUPP, "the tensors do not show all of the frame's planes")
-    view = best_view(find_format(info.code, info.space, info.modifier)[0])
-    whole = info._replace(crop=None, view=view)
-    size, planes, crop, number, *_ = frame_args(whole)
+    info = info._replace(crop=info.crop if crop else None,
+                         view=best_view(find_format(info.code, info.space, info.modifier)[0]))
+    size, planes, visible, number, *_ = frame_args(info)
+    with TensorFrame(_dlbuf.import_frame(cpu, info, size, planes, visible, number, Access.READ,
+                                         0, None, None), info) as whole:
+        with whole.planes("read") as tensors:
+            yield tensors
+
+
+def _bytes_of(frame: TensorFrame, cpu: Device) -> tuple[bytes, tuple[Plane, ...]]:
+    """A copy of the planes with their padding between rows."""
     pieces: list[Any] = []
     sent: list[Plane] = []
     end = 0
-    with TensorFrame(_dlbuf.import_frame(cpu, whole, size, planes, crop, number, Access.READ,
-                                         0, None, None), whole) as all_of_it:
-        with all_of_it.planes("read") as tensors:
-            for t in tensors:
-                pad, n = -end % ALIGN, _extent(t)
-                pitch = t.strides[0] * t.dtype.itemsize if t.ndim > 1 else 0
-                pieces += [bytes(pad), memoryview(_dlbuf.from_memory(
-                    t, t.data, (n,), "uint8", None, True, (1, 0)))]
-                sent.append(Plane(-1, pitch, end + pad, n))
-                end += pad + n
-            data = b"".join(pieces)
-            del pieces
+    with _all_of(frame, cpu, False) as tensors:
+        for t in tensors:
+            pad, n = -end % ALIGN, _extent(t)
+            pitch = t.strides[0] * t.dtype.itemsize if t.ndim > 1 else 0
+            pieces += [bytes(pad), memoryview(_dlbuf.from_memory(
+                t, t.data, (n,), "uint8", None, True, (1, 0)))]
+            sent.append(Plane(-1, pitch, end + pad, n))
+            end += pad + n
+        data = b"".join(pieces)
+        del pieces
     return data, tuple(sent)
+
+
+def _image_of(frame: TensorFrame, cpu: Device, frame_id: str) -> tuple[bytes, int]:
+    """sensor_msgs/Image of the visible part, without padding. Returns the message, and how many
+    of its bytes were copied once more."""
+    f = frame.info
+    width, height = f.crop[2:] if f.crop else (f.width, f.height)
+    shown = in_real_time(f._replace(width=width, height=height))
+    encoding = _ros2.encoding_of(shown)
+    pieces: list[Any] = []
+    more = 0
+    with _all_of(frame, cpu, True) as tensors:
+        for t in tensors:
+            m = memoryview(t)
+            more += 0 if m.c_contiguous else m.nbytes
+            pieces.append(m if m.c_contiguous else m.tobytes())
+            del m
+        step = tensors[0].nbytes // tensors[0].shape[0]
+        data = b"".join([_ros2.image_head(shown, frame_id, encoding, step,
+                                          sum(t.nbytes for t in tensors)), *pieces])
+        del pieces
+    return data, more
 
 
 class Publisher(_End):
@@ -191,11 +222,17 @@ class Publisher(_End):
     with local_config(). options are Zenoh's for a publisher, as congestion_control, priority,
     reliability and express.
 
+    ros2: a frame_id, as "camera_optical_frame". The messages are then sensor_msgs/Image for
+    programs of ROS 2 that use rmw_zenoh_cpp, and not for subscribe(); key is the full name of
+    the topic, as "/camera/image_raw", in the domain ROS_DOMAIN_ID. docs/network.md has the
+    formats and the rest.
+
     sent: frames that Zenoh has taken. dropped: frames that the camera has counted and
     that were not put, as their sequence says. copied_bytes: of the copies into bytes and
     into Zenoh. While the object is open subscribers see it as alive.
 
-    Raises ImportError without Zenoh, and zenoh.ZError for a bad key or option.
+    Raises ImportError without Zenoh, InvalidError for a bad topic, frame_id or domain, or if
+    there are both prepare and ros2, and zenoh.ZError for a bad key or option.
 
     >>> import dlbuf.zenoh
     >>> with dlbuf.zenoh.Publisher("a/key") as publisher:
@@ -204,19 +241,29 @@ class Publisher(_End):
     """
 
     def __init__(self, key: str, session: Any = None, *, prepare: Preparer | None = None,
-                 **options: Any) -> None:
+                 ros2: str | None = None, **options: Any) -> None:
         if not (prepare is None or
                 isinstance(prepare, Preparer)):     # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"prepare is a dlbuf.Preparer, not {prepare!r}")
+        if ros2 is not None:
+            _ros2.check_frame_id(ros2)
+            key = _ros2.key_of(key)
+            if prepare:
+                raise InvalidError(_EINVAL, "ros2 sends the frame, and prepare a model's input: "
+                                   "a publisher has one of them")
         super().__init__(key, session)
-        self.prepare = prepare
+        self.prepare, self.ros2 = prepare, ros2
         # Its imports of the camera's buffers end with the publication.
         self._cpu = Device("cpu")
         self.sent = self.dropped = self.copied_bytes = 0
         self._id, self._last = secrets.randbits(64), None
-        self._publisher = self._session.declare_publisher(self.key, encoding=ENCODING, **options)
-        self._declared += [self._publisher, self._session.liveliness().declare_token(
-            f"{self.key}/{_LIVES}/{self._id:016x}")]
+        encoding, tokens = ENCODING, [f"{self.key}/{_LIVES}/{self._id:016x}"]
+        if ros2 is not None:
+            encoding = _ros2.ENCODING
+            tokens = _ros2.tokens(self.key, str(self._session.zid()), self._id)
+        self._publisher = self._session.declare_publisher(self.key, encoding=encoding, **options)
+        self._declared.append(self._publisher)
+        self._declared += map(self._session.liveliness().declare_token, tokens)
 
     _last: int | None
 
@@ -226,7 +273,8 @@ class Publisher(_End):
 
         Blocks for the fences, and, with CongestionControl.BLOCK, for the network. Raises
         ClosedError if the publisher is closed, UnsupportedError for a frame that is not of
-        rows or whose tensors do not show all planes, and what the Preparer raises.
+        rows or whose tensors do not show all planes, or, with ros2, whose format
+        sensor_msgs/Image has no name for, and what the Preparer raises.
 
         >>> import dlbuf.zenoh
         >>> t = dlbuf.alloc((6, 4), "uint8")
@@ -241,6 +289,22 @@ class Publisher(_End):
             raise TypeError("what is published is a TensorFrame, not "
                             f"{type(frame).__name__}: dlbuf.TensorFrame(tensors, "
                             "tensors[0].frame) makes one")
+        more = 0
+        if self.ros2 is not None:
+            data, more = _image_of(frame, self._cpu, self.ros2)
+            attachment = _ros2.attachment(self.sent, self._id)
+        else:
+            data, attachment = self._message_of(frame)
+        self._publisher.put(data, attachment=attachment)
+        self.sent += 1
+        self.copied_bytes += 2 * len(data) + more
+        if frame.sequence is not None:
+            if self._last is not None:
+                self.dropped += max(frame.sequence - self._last - 1, 0)
+            self._last = frame.sequence
+
+    def _message_of(self, frame: TensorFrame) -> tuple[bytes, bytes]:
+        """The payload and the message beside it."""
         planes: tuple[Plane, ...] = ()
         tensor = None
         if self.prepare:
@@ -250,13 +314,7 @@ class Publisher(_End):
         else:
             data, planes = _bytes_of(frame, self._cpu)
         message = Message(self._id, self.sent, frame.info._replace(planes=planes), tensor)
-        self._publisher.put(data, attachment=pack(message, len(data)))
-        self.sent += 1
-        self.copied_bytes += 2 * len(data)
-        if frame.sequence is not None:
-            if self._last is not None:
-                self.dropped += max(frame.sequence - self._last - 1, 0)
-            self._last = frame.sequence
+        return data, pack(message, len(data))
 
     def close(self) -> None:
         """Ends the publication, and a session of its own; a second call does nothing.
@@ -275,7 +333,8 @@ class Publisher(_End):
 
 
 def publish(frames: Iterable[TensorFrame], key: str, session: Any = None, *,
-            prepare: Preparer | None = None, **options: Any) -> Publisher:
+            prepare: Preparer | None = None, ros2: str | None = None,
+            **options: Any) -> Publisher:
     """Publishes the frames of a Camera, or of another iterable, until it ends.
 
     Each frame is released when Zenoh has its bytes: no subscriber holds a buffer of the
@@ -293,7 +352,7 @@ def publish(frames: Iterable[TensorFrame], key: str, session: Any = None, *,
     >>> dlbuf.zenoh.publish(frames, "a/key").sent
     1
     """
-    with Publisher(key, session, prepare=prepare, **options) as publisher:
+    with Publisher(key, session, prepare=prepare, ros2=ros2, **options) as publisher:
         for frame in frames:
             with frame:
                 publisher.put(frame)

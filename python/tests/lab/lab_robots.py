@@ -186,7 +186,9 @@ def viewer(patterns):
 
     @case
     def many_frames_leave_nothing():
-        """After the first quarter, in which pools and allocators grow."""
+        """After the first quarter, in which pools and allocators grow. Before a device is opened:
+        after that the heap has megabytes that are free and not resident. Later frames write
+        them, so that they become resident, though no more is allocated."""
         after = []
         with frames(SOME) as subscriber:
             for _ in range(MANY // SOME):

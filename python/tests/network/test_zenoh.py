@@ -654,6 +654,159 @@ def test_mutual_tls(tmp_path):
         assert heard == [secret], heard
 
 
+# -------------------------------------------------------------- ROS 2
+
+TOPIC, TYPE = "/camera/image_raw", "sensor_msgs/msg/Image"
+# sensor_msgs's name, DRM's or V4L2's, bytes of a row of 40 pixels at 8, and rows of the picture
+# that a row of the message stands for.
+IMAGES = {
+    "rgb8": ("BGR888", "DRM", 3), "bgr8": ("RGB888", "DRM", 3), "rgba8": ("ABGR8888", "DRM", 4),
+    "bgra8": ("ARGB8888", "DRM", 4), "mono8": ("GREY", "V4L2", 1), "mono16": ("Y16", "V4L2", 2),
+    "16UC1": ("Z16", "V4L2", 2), "rgb16": ("BGR161616", "DRM", 6),
+    "yuv422_yuy2": ("YUYV", "V4L2", 2), "yuv422": ("UYVY", "V4L2", 2),
+    "bayer_grbg8": ("SGRBG8", "V4L2", 1), "bayer_rggb16": ("SRGGB12", "V4L2", 2),
+    "nv12": ("NV12", "DRM", 1), "nv21": ("NV21", "DRM", 1),
+}
+PITCH, ROWS, CROP = 640, 24, (8, 4, 40, 16)
+
+
+@pytest.fixture
+def ros():
+    """rosbags, another implementation of ROS 2's messages."""
+    typesys = pytest.importorskip("rosbags.typesys")
+    return typesys.get_typestore(typesys.Stores.ROS2_JAZZY)
+
+
+def images_of(session, frames, frame_id="camera_optical_frame"):
+    """What a subscriber of the type's key gets for a publication."""
+    got = []
+    session.declare_subscriber(f"*/camera/image_raw/{dlbuf._ros2._TYPE}", got.append)
+    publisher = dlbuf.zenoh.publish(frames, TOPIC, session, ros2=frame_id)
+    until(lambda: len(got) == len(frames))
+    return publisher, got
+
+
+@pytest.mark.parametrize("encoding", IMAGES)
+def test_ros2_images(session, ros, encoding):
+    """Each encoding, whole and with a crop: the rows are those of the memory, without padding, and
+    rosbags would write the same bytes."""
+    name, space, size = IMAGES[encoding]
+    whole = (0, 0, 96, ROWS)
+    memory_of = memory(PITCH * ROWS * 2)
+    rows = np.asarray(memory_of).reshape(-1, PITCH)
+    planes = [(memory_of, PITCH), (memory_of, PITCH, PITCH * ROWS)][:2 if "nv" in encoding else 1]
+    frames = [make(planes, 96, ROWS, name, space=space, crop=crop, clock="realtime",
+                   timestamp_ns=1_700_000_000_123_456_789, orientation="turn_90")
+              for crop in (None, CROP)]
+    publisher, got = images_of(session, frames)
+    assert publisher.sent == 2 and publisher.copied_bytes > 0
+    for sample, (x, y, w, h) in zip(got, (whole, CROP), strict=True):
+        data = sample.payload.to_bytes()
+        image = ros.deserialize_cdr(data, TYPE)
+        assert bytes(ros.serialize_cdr(image, TYPE)) == data
+        header = image.header
+        assert (header.stamp.sec, header.stamp.nanosec) == (1_700_000_000, 123_456_789)
+        assert header.frame_id == "camera_optical_frame"
+        assert (image.width, image.height, image.encoding, image.step, image.is_bigendian) == (
+            w, h, encoding, w * size, 0)
+        want = rows[y:y + h, x * size:(x + w) * size].tobytes()
+        if len(planes) == 2:
+            want += rows[ROWS + y // 2:ROWS + (y + h) // 2, x:x + w].tobytes()
+        assert image.data.tobytes() == want
+        assert str(sample.encoding) == "application/cdr"
+
+
+def test_ros2_alignment(session, ros):
+    """Strings of each length before the numbers."""
+    for frame_id in [*("x" * n for n in range(9)), "\N{BUTTERFLY}", "x" * 255]:
+        (sample,) = images_of(session, [picture()], frame_id)[1]
+        data = sample.payload.to_bytes()
+        image = ros.deserialize_cdr(data, TYPE)
+        assert image.header.frame_id == frame_id and image.width == 64
+        assert bytes(ros.serialize_cdr(image, TYPE)) == data
+
+
+def test_ros2_names(session, ros, monkeypatch):
+    """The key, the tokens and the attachment, as rmw_zenoh_cpp writes them."""
+    hashed = f"sensor_msgs::msg::dds_::Image_/{ros.hash_rihs01(TYPE)}"
+    monkeypatch.setenv("ROS_DOMAIN_ID", "7")
+    got = []
+    session.declare_subscriber("**", got.append)
+    lives = []
+    session.liveliness().declare_subscriber("@ros2_lv/**", lives.append)
+    publisher = dlbuf.zenoh.Publisher(TOPIC, session, ros2="")
+    assert publisher.key == f"7/camera/image_raw/{hashed}"
+    until(lambda: len(lives) == 2)
+    (node, its), start = (str(s.key_expr).split("/") for s in lives), ["@ros2_lv", "7",
+                                                                      str(session.zid())]
+    assert node[:3] == its[:3] == start and node[5:8] == ["NN", "%", "%"]
+    assert node[3] == node[4] == its[3] != its[4]
+    assert its[5:] == ["MP", *node[6:], "%camera%image_raw", *hashed.split("/"), "::,:,:,:,,"]
+    before = time.time_ns()
+    for _ in range(2):
+        publisher.put(picture())
+    until(lambda: len(got) == 2)
+    attachments = [zenoh.ext.z_deserialize(
+        tuple[zenoh.ext.Int64, zenoh.ext.Int64, bytes], s.attachment) for s in got]
+    assert [number for number, *_ in attachments] == [1, 2]
+    assert attachments[0][2] == attachments[1][2] and len(attachments[0][2]) == 16
+    assert before <= attachments[0][1] <= time.time_ns()
+    publisher.close()
+    until(lambda: len(lives) == 4)
+    for domain, topic, key in (None, "image", "0/image/"), ("", "/a/b_1", "0/a/b_1/"):
+        monkeypatch.setenv("ROS_DOMAIN_ID", domain) if domain is not None else \
+            monkeypatch.delenv("ROS_DOMAIN_ID")
+        with dlbuf.zenoh.Publisher(topic, session, ros2="x") as publisher:
+            assert publisher.key == key + hashed
+
+
+def test_ros2_times(session, ros):
+    """A time since boot is converted; without a time it is that of put()."""
+    before = time.time_ns()
+    frames = [picture(clock="monotonic", timestamp_ns=time.monotonic_ns()),
+              picture(clock="stream", timestamp_ns=5), picture()]
+    for sample in images_of(session, frames)[1]:
+        stamp = ros.deserialize_cdr(sample.payload.to_bytes(), TYPE).header.stamp
+        ns = stamp.sec * 1_000_000_000 + stamp.nanosec
+        # The clocks may be adjusted meanwhile.
+        assert abs(ns - before) < 3600 * 1_000_000_000
+    with pytest.raises(dlbuf.InvalidError, match="no time of 5000000000 seconds"):
+        dlbuf.zenoh.publish([picture(clock="realtime", timestamp_ns=5 * 10**18)],
+                            TOPIC, session, ros2="x")
+
+
+def test_ros2_refused(session, monkeypatch):
+    t = memory(65536)
+    one, two = [(t, 256)], [(t, 256), (t, 256, 32768)]
+    for planes, size, name, space in (
+            (one, (48, 32), "XRGB8888", "DRM"), (one, (48, 32), "RGB565", "DRM"),
+            (two, (48, 32), "NV16", "DRM"), (two, (48, 32), "NV24", "DRM"),
+            (two, (48, 32), "P010", "DRM"), (one, (48, 32), "SBGGR10P", "V4L2"),
+            (one, (48, 32), "SRGGB10ALAW8", "V4L2"), (one, (48, 32), "YVYU", "V4L2")):
+        view = "planes" if dlbuf.View.PLANES in dlbuf.find_format(name, space)[0].views else "rows"
+        with pytest.raises(dlbuf.UnsupportedError, match=f"has no name for the format {name}$"):
+            dlbuf.zenoh.publish([make(planes, *size, name, space=space, view=view)], TOPIC, session,
+                                ros2="x")
+    for crop in None, (0, 0, 47, 32):
+        with pytest.raises(dlbuf.UnsupportedError, match="has no nv12 of 47x3[12]"):
+            dlbuf.zenoh.publish([make(two, 48 if crop else 47, 32 if crop else 31, "NV12",
+                                      crop=crop)], TOPIC, session, ros2="x")
+    for wrong in "a-b", "/a//b", "/a/", "/1", "", 5, "/" + "a" * 255, "a/*":
+        with pytest.raises(dlbuf.InvalidError, match="the full name of a topic"):
+            dlbuf.zenoh.Publisher(wrong, session, ros2="x")
+    for wrong in "a" * 256, "a\0":
+        with pytest.raises(dlbuf.InvalidError, match="a frame_id"):
+            dlbuf.zenoh.Publisher(TOPIC, session, ros2=wrong)
+    with pytest.raises(TypeError, match="frame_id"):
+        dlbuf.zenoh.Publisher(TOPIC, session, ros2=True)
+    with pytest.raises(dlbuf.InvalidError, match="one of them"):
+        dlbuf.zenoh.Publisher(TOPIC, session, ros2="x", prepare=dlbuf.Preparer(size=32))
+    for wrong in "x", "-1", "233", "\u0664":
+        monkeypatch.setenv("ROS_DOMAIN_ID", wrong)
+        with pytest.raises(dlbuf.InvalidError, match="ROS_DOMAIN_ID"):
+            dlbuf.zenoh.Publisher(TOPIC, session, ros2="x")
+
+
 # -------------------------------------------------------------- documents
 
 
