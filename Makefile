@@ -637,7 +637,7 @@ uninstall:
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: dist release-check deps run check check-unit check-quick check-changed check-drivers check-newest check-gpu mutate docs docs-matrix docs-support docs-formats docs-performance docs-python docs-site lab lab-shell bench bench-media bench-prepare bench-python bench-vpi clean help
+.PHONY: dist release-check deps run check check-unit check-quick check-changed check-drivers check-newest check-gpu mutate docs docs-matrix docs-support docs-formats docs-network docs-performance docs-python docs-site lab lab-shell bench bench-media bench-net bench-prepare bench-python bench-vpi clean help
 deps:
 	$(Q)tools/deps
 
@@ -712,6 +712,11 @@ docs-performance:
 	$(Q)tools/docs/performance --write $(O)
 	$(Q)tools/docs/charts --write
 
+# After make bench-net: the page of its measurements.
+docs-network:
+	$(call say,GEN,docs/generated/network.md)
+	$(Q)tools/docs/network --write $(O)
+
 # The picture in README.md: the lab's matrix, in Chromium. The page is O/matrix.html.
 docs-matrix: $(tool)
 	$(call say,GEN,docs/images/matrix.png)
@@ -779,6 +784,14 @@ bench-prepare:
 	$(Q)mkdir -p $(O)/bench && rm -f $(O)/bench/prepare
 	$(Q)for m in $(machines); do O=$(O) BENCH_FIGURES=$(O)/bench/prepare bench/media/count --python $$m || [ $$? = 4 ] || exit 1; done
 
+# Frames from one network namespace to another one, which root makes: times, on this machine.
+bench-net:
+	$(Q)tools/deps build python bench
+	$(Q)python/tests/host $(O)/bench/python wheel
+	$(Q)mkdir -p $(O)/bench/net && python/tests/guest $(O)/bench/net/pypi net --python-version \
+		$$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+	$(Q)bench/net/run --json $(O)/bench/net/figures.json $(O)
+
 # Icarus Verilog is the guest's.
 bench-vpi: $(O)/bench/vpi
 	$(Q)tests/guest/lab --with verilog --sysroot > /dev/null
@@ -811,6 +824,7 @@ help:
 	'make lab-shell        a shell in it' \
 	'make bench            the benchmarks, in the lab, counted in instructions' \
 	'make bench-prepare    of these only a model'"'"'s input beside other libraries' \
+	'make bench-net        frames over a network by dlbuf.zenoh and by others, in time; needs root' \
 	'make tests            build the test programs only' \
 	'make stress           random calls from several threads, SECONDS=10 for each list of devices;' \
 	'                      STRESS="--seed N" are its options' \
@@ -831,6 +845,7 @@ help:
 	'make docs-matrix      the picture of a matrix in README.md, from the lab' \
 	'make docs-site        the pages of guides, functions and Python as HTML, in build/site' \
 	'make docs-performance docs/generated/performance.md and charts, from the last make bench' \
+	'make docs-network     docs/generated/network.md, from the last make bench-net' \
 	'make deps             install the packages that all of this needs' \
 	'make clean            remove $(O)/' \
 	'' \

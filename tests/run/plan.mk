@@ -228,6 +228,9 @@ $(call step,python@libraries): | python@host
 # Frames to another machine, over the loopback interface; memfds replace dma-bufs.
 $(call step,python@zenoh): | python@host
 	$(ktap) --has $(dir)/python/site/dlbuf -- python/tests/host $(dir)/python zenoh
+# The benchmark of them, with few frames; in namespaces of its own.
+$(call step,bench@net): | python@host
+	$(ktap) --free bench-net --has ip --has $(dir)/python/site/dlbuf -- bench/net/check $(dir)/python/site $(dir)/bench-net
 
 # ---------------------------------------------------------------- tests with dma-bufs: the lab
 

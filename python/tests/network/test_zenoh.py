@@ -151,6 +151,28 @@ def test_formats(session, name):
         assert {os.fstat(p.fd).st_ino for p in got.info.planes} == {os.fstat(got[0].fd).st_ino}
 
 
+def test_memory_of_a_message_is_used_again(session):
+    """The bytes between the planes are zero, and not those of the picture before."""
+    t = memory(4096)
+    first = make([(t, 2398)], 2398, 1, "R8")
+    second = make([(t, 50), (t, 50, 2048)], 48, 32, "NV12")
+    got = []
+    session.declare_subscriber(KEY, zenoh.handlers.Callback(
+        lambda sample: got.append(sample.payload.to_bytes()), indirect=False))
+    with dlbuf.zenoh.Publisher(KEY, session) as publisher:
+        publisher.put(first)
+        [memory_of_it] = publisher._spares
+        publisher.put(second)
+        assert publisher._spares[0] is memory_of_it
+        publisher.put(first)
+        publisher.put(make([(t, 64)], 64, 32, "R8"))
+    until(lambda: len(got) == 4)
+    whole = np.asarray(t).tobytes()
+    assert got[0] == got[2] == whole[:2398]
+    assert got[1] == whole[:1598] + bytes(2) + whole[2048:2846]
+    assert got[3] == whole[:2048]
+
+
 def test_refused_frames(session):
     t = memory(8192)
     with dlbuf.zenoh.Publisher(KEY, session) as publisher:
