@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._errors import Error, UnsupportedError
 from ._frames import frame_args
-from ._prepare import PrepareInfo
+from ._prepare import DTYPES, PrepareInfo
 from ._producers import best_view, find_format, name_in
 from ._types import (MOD_LINEAR, Clock, CodeSpace, Colour, DType, Field, Frame, Order,
                      Orientation, Plane, View, dtype_name, parse_dtype)
@@ -51,8 +51,8 @@ _FIXED = _STRUCTS["head"].size + _STRUCTS["frame"].size
 MAX_BYTES = _FIXED + _STRUCTS["tensor"].size + NDIM * _DIM.size
 _DAMAGED, _SEQUENCE = 1, 2
 _FLIPS = "", "x", "y", "xy"
-# DLPack's codes of integers, floats and bfloat.
-_CODES = 0, 1, 2, 4
+# Numbers of a crop are not larger, which those of a frame's pixels cannot be.
+_MAX_PLACE = 1 << 32
 # Counts from the boot of the sender, which mean nothing elsewhere.
 _FROM_BOOT = {Clock.MONOTONIC: time.CLOCK_MONOTONIC, Clock.BOOTTIME: time.CLOCK_BOOTTIME}
 
@@ -108,7 +108,7 @@ def pack(message: Message, payload: int) -> bytes:
         modifier=f.modifier, nplanes=len(f.planes),
         flags=_DAMAGED * f.damaged | _SEQUENCE * (f.sequence is not None),
         planes=planes, crop=_CROP.pack(*f.crop or (0, 0, 0, 0)), colour=bytes(f.colour),
-        timestamp_ns=f.timestamp_ns or 0, sequence=f.sequence or 0, clock=f.clock,
+        timestamp_ns=f.timestamp_ns if f.timestamp_ns and f.clock else 0, sequence=f.sequence or 0, clock=f.clock,
         field=f.field, order=Order.COMPLETE, orientation=f.orientation)
     if tensor:
         code, bits, lanes = parse_dtype(tensor.dtype)
@@ -165,6 +165,8 @@ def _frame(f: dict[str, Any], payload: int, kind: int) -> Frame:
     space = _one_of(CodeSpace, "code_space", f["code_space"], CodeSpace.GSTREAMER,
                     CodeSpace.FFMPEG)
     clock = _one_of(Clock, "clock", f["clock"], *_FROM_BOOT)
+    if f["timestamp_ns"] and not clock or f["sequence"] and not f["flags"] & _SEQUENCE:
+        _refuse("a timestamp without a clock, or a sequence without its flag")
     _one_of(Order, "order", f["order"], Order.IMPLICIT, Order.FENCE)
     if not f["width"] or not f["height"]:
         _refuse(f"a frame of {f['width']}x{f['height']}")
@@ -197,18 +199,17 @@ def _tensor(data: bytes, payload: int) -> Tensor:
         dtype = dtype_name(t["code"], t["bits"], t["lanes"])
     except Error as e:
         _refuse(str(e.strerror))
-    bits = t["bits"] * t["lanes"]
+    if dtype not in DTYPES:
+        _refuse(f"{dtype} is not the type of a prepared picture")
     c, h, w = t["channels"], t["height"], t["width"]
     if shape not in ((1, c, h, w), (1, h, w, c)):
         _refuse(f"a tensor of {shape} is no picture of {w}x{h} with {c} channels")
-    if bits % 8 or math.prod(shape) * bits // 8 != payload:
+    if math.prod(shape) * t["bits"] // 8 != payload:
         _refuse(f"a tensor of {shape} and {dtype} in {payload} bytes")
-    if t["code"] not in _CODES:
-        _refuse(f"type code {t['code']} is not that of a prepared picture")
     crop = _BOX.unpack(t["crop"])
     sizes = t["channels"], t["width"], t["height"], t["scaled_width"], t["scaled_height"]
-    if not all(sizes) or t["turn"] > 3 or t["flip"] > 3 or not all(map(math.isfinite, crop)) or \
-            min(crop[2:]) <= 0:
+    if not all(sizes) or t["turn"] > 3 or t["flip"] > 3 or \
+            not all(-_MAX_PLACE <= n <= _MAX_PLACE for n in crop) or min(crop[2:]) <= 0:
         _refuse("no prepared picture has its place: " + ", ".join(f"{k} {v}" for k, v in t.items()
                                                                   if k != "crop"))
     return Tensor(dtype, shape, PrepareInfo(

@@ -307,13 +307,16 @@ def _parse(given: dict[str, Any]) -> dict[str, Any]:
             "scaled_height": scaled[1], "threads": number("threads", 64)}
 
 
+DTYPES = "float32", "float16", "bfloat16", "uint8", "int8"
+
+
 def _dtype(x: Any) -> DType:
     try:
         found = DType(x)
     except (InvalidError, TypeError):
         found = None
-    if found not in ("float32", "float16", "bfloat16", "uint8", "int8"):
-        raise refuse(f"dtype={x!r} is not float32, float16, bfloat16, uint8 or int8")
+    if found not in DTYPES:
+        raise refuse(f"dtype={x!r} is not {', '.join(DTYPES[:-1])} or {DTYPES[-1]}")
     return found
 
 

@@ -23,7 +23,9 @@ import json
 import math
 import os
 import secrets
+import re
 import select
+import threading
 import time
 import weakref
 from collections import deque
@@ -45,6 +47,8 @@ from ._v4l2 import check_process
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from ._types import FormatInfo
+
 __all__ = ["ENCODING", "Publisher", "Received", "Subscriber", "local_config", "publish",
            "subscribe"]
 
@@ -53,6 +57,7 @@ ENCODING = "application/vnd.dlbuf.frame"
 # Publishers of a key have liveliness tokens under it. No wildcard of Zenoh's matches a chunk
 # with @.
 _LIVES = "@dlbuf"
+_TOKEN = re.compile(rf"[^*]+/{_LIVES}/[0-9a-f]{{16}}")
 _MAX_POOL = 32
 _MAX_PUBLISHERS = 64
 # In bytes. Zenoh panics if a subscriber's key has about 65,536.
@@ -100,6 +105,8 @@ def _check_session(session: Any) -> None:
 
 
 def _check_key(key: Any) -> str:
+    if not isinstance(key, (str, _zenoh().KeyExpr)):
+        raise TypeError(f"a key is a str, not {key!r}")
     size = len(str(key).encode(errors="replace"))
     if size > _MAX_KEY:
         raise InvalidError(_EINVAL, f"a key of {size} bytes: {_MAX_KEY} are possible")
@@ -247,7 +254,7 @@ class Publisher(_End):
     formats and the rest.
 
     sent: frames that Zenoh has taken. dropped: frames that the camera has counted and
-    that were not put, as their sequence says. copied_bytes: of the copies into bytes and
+    that were not put, as their sequences say if one thread calls put(). copied_bytes: of the copies into bytes and
     into Zenoh. While the object is open subscribers see it as alive.
 
     Raises ImportError without Zenoh, InvalidError for a bad topic, frame_id or domain, or if
@@ -270,6 +277,8 @@ class Publisher(_End):
             if prepare:
                 raise InvalidError(_EINVAL, "ros2 sends the frame, and prepare a model's input: "
                                    "a publisher has one of them")
+        elif "*" in _check_key(key):
+            raise InvalidError(_EINVAL, f"a publisher has one key, and not those of {key!s:.80}")
         super().__init__(key, session)
         self.prepare, self.ros2 = prepare, ros2
         # Its imports of the camera's buffers end with the publication.
@@ -277,6 +286,7 @@ class Publisher(_End):
         self._spares: deque[bytearray] = deque(maxlen=1)
         self.sent = self.dropped = self.copied_bytes = 0
         self._id, self._last = secrets.randbits(64), None
+        self._lock = threading.Lock()
         encoding, tokens = ENCODING, [f"{self.key}/{_LIVES}/{self._id:016x}"]
         if ros2 is not None:
             encoding = _ros2.ENCODING
@@ -289,10 +299,10 @@ class Publisher(_End):
 
     def put(self, frame: TensorFrame) -> None:
         """Sends a frame when its fences have signalled. The frame stays the caller's and
-        may be released when the call returns: Zenoh has its bytes.
+        may be released when the call returns: Zenoh has its bytes. Several threads may call it.
 
         Blocks for the fences, and, with CongestionControl.BLOCK, for the network. Raises
-        ClosedError if the publisher is closed, UnsupportedError for a frame that is not of
+        ClosedError if the publisher or its session is closed, UnsupportedError for a frame that is not of
         rows or whose tensors do not show all planes, or, with ros2, whose format
         sensor_msgs/Image has no name for, and what the Preparer raises.
 
@@ -309,35 +319,40 @@ class Publisher(_End):
             raise TypeError("what is published is a TensorFrame, not "
                             f"{type(frame).__name__}: dlbuf.TensorFrame(tensors, "
                             "tensors[0].frame) makes one")
-        more = 0
+        planes: tuple[Plane, ...] = ()
+        tensor, more = None, 0
         if self.ros2 is not None:
             data, more = _image_of(frame, self._cpu, self.ros2)
-            attachment = _ros2.attachment(self.sent, self._id)
-        else:
-            data, attachment = self._message_of(frame)
-        self._publisher.put(data, attachment=attachment)
-        # Zenoh has copied it.
-        if isinstance(data, bytearray):
-            self._spares.append(data)
-        self.sent += 1
-        self.copied_bytes += 2 * len(data) + more
-        if frame.sequence is not None:
-            if self._last is not None:
-                self.dropped += max(frame.sequence - self._last - 1, 0)
-            self._last = frame.sequence
-
-    def _message_of(self, frame: TensorFrame) -> tuple[bytes, bytes]:
-        """The payload and the message beside it."""
-        planes: tuple[Plane, ...] = ()
-        tensor = None
-        if self.prepare:
+        elif self.prepare:
             x, place = self.prepare(frame)
-            data: bytes | bytearray = x.tobytes()
+            data = x.tobytes()
             tensor = _Input(x.dtype, x.shape, place)
         else:
             data, planes = _bytes_of(frame, self._cpu, self._spares)
-        message = Message(self._id, self.sent, frame.info._replace(planes=planes), tensor)
-        return data, pack(message, len(data))
+        # Messages leave in the order of their numbers: subscribers count what is missing.
+        with self._lock:
+            attachment = pack(Message(self._id, self.sent, frame.info._replace(planes=planes),
+                                      tensor), len(data)) \
+                if self.ros2 is None else _ros2.attachment(self.sent, self._id)
+            self._send(data, attachment)
+            self.sent += 1
+            self.copied_bytes += 2 * len(data) + more
+            if frame.sequence is not None:
+                if self._last is not None:
+                    self.dropped += max(frame.sequence - self._last - 1, 0)
+                self._last = frame.sequence
+        # Zenoh has copied it.
+        if isinstance(data, bytearray):
+            self._spares.append(data)
+
+    def _send(self, data: bytes | bytearray, attachment: bytes) -> None:
+        try:
+            self._publisher.put(data, attachment=attachment)
+        except _zenoh().ZError:
+            self._check_open()
+            if self._session.is_closed():
+                raise ClosedError(errno.EPIPE, f"the session of {self.key} is closed") from None
+            raise
 
     def close(self) -> None:
         """Ends the publication, and a session of its own; a second call does nothing.
@@ -405,13 +420,18 @@ class Received(TensorFrame):
 
 
 class _Event:
-    """An fd that is readable until it is cleared. set() is called in leases and takes no lock."""
+    """An fd that is readable until it is cleared. set() is called in leases and takes no lock.
+
+    When garbage is collected, a lease of the same garbage may end after the event, whose number
+    may be another file's then: an event without an fd has nobody to wake."""
 
     def __init__(self) -> None:
         self.fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def set(self) -> None:
-        os.eventfd_write(self.fd, 1)
+        fd = self.fd
+        if fd >= 0:
+            os.eventfd_write(fd, 1)
 
     def clear(self) -> None:
         try:
@@ -420,7 +440,8 @@ class _Event:
             pass
 
     def __del__(self) -> None:
-        os.close(self.fd)
+        fd, self.fd = self.fd, -1
+        os.close(fd)
 
 
 class _Slot:
@@ -472,14 +493,14 @@ class Subscriber(_End, Stream[Received]):
     (0, 0, 0, 0)
     """
 
-    def __init__(self, key: str, session: Any, device: Device | str, view: View | None,
-                 access: Access | int | str | None, pool: int, drop: bool,
+    def __init__(self, key: str, session: Any, device: Device | str, format: FormatInfo | None,
+                 view: View | None, access: Access | int | str | None, pool: int, drop: bool,
                  timeout: float | None, max_bytes: int, exporter: str | None) -> None:
         super(_End, self).__init__(timeout)         # of Stream
         self.device = Device(device) if isinstance(device, str) else device
         self.access, self.exporter = access, exporter
         _check_memory(self.device, access, exporter)
-        self._view, self._max_bytes = view, max_bytes
+        self._format, self._view, self._max_bytes = format, view, max_bytes
         self.received = self.dropped = self.lost = self.refused = self.copied_bytes = 0
         self.refusal = ""
         self._event = _Event()
@@ -555,14 +576,22 @@ class Subscriber(_End, Stream[Received]):
 
     def _parse(self, sample: Any) -> Message:
         """Looks at the message only: the payload stays where Zenoh has it."""
-        if str(sample.encoding) != ENCODING or not sample.attachment:
+        if str(sample.encoding) != ENCODING:
             raise Refused(_EPROTO, f"the encoding is {str(sample.encoding)[:80]!r}, and not "
-                          f"{ENCODING} with an attachment")
+                          f"{ENCODING}")
+        if not sample.attachment:
+            raise Refused(_EPROTO, "a sample without the attachment that has the message")
         size = len(sample.attachment)
         if size > MAX_BYTES:
             raise Refused(_EPROTO, f"{size} bytes are too many for a message")
-        return parse(sample.attachment.to_bytes(), len(sample.payload), self._view,
-                     self._max_bytes)
+        message = parse(sample.attachment.to_bytes(), len(sample.payload), self._view,
+                        self._max_bytes)
+        f = message.frame
+        if self._format and (message.tensor or
+                             find_format(f.code, f.space, f.modifier)[0] != self._format):
+            raise Refused(_EPROTO, f"the format is {f.format}, and not the subscriber's"
+                          if message.tensor is None else "a model's input, and not a frame")
+        return message
 
     def _count(self, message: Message) -> None:
         number = message.number
@@ -576,6 +605,8 @@ class Subscriber(_End, Stream[Received]):
 
     def _lives(self, sample: Any) -> None:
         who = str(sample.key_expr)
+        if not _TOKEN.fullmatch(who):
+            return
         with self._lock:
             if sample.kind == _zenoh().SampleKind.PUT:
                 if len(self._alive) < _MAX_PUBLISHERS:
@@ -689,8 +720,10 @@ class Subscriber(_End, Stream[Received]):
         self._ending()
         self._queue.clear()
         self._event.set()
-        while self._free:
-            self._free.popleft().buffer = None
+        for _ in range(len(self._free)):
+            slot = self._free.popleft()
+            slot.buffer = None
+            self._free.append(slot)
         self.device.trim()
 
 
@@ -699,6 +732,7 @@ def subscribe(
     session: Any = None,
     *,
     device: Device | str = "cpu",
+    format: str | int | None = None,
     view: View | str | None = None,
     access: Access | int | str | None = None,
     pool: int = 4,
@@ -713,7 +747,8 @@ def subscribe(
     frames arrive, each as large as these. A frame that the program holds has one: if it holds
     all, the iteration waits. As many messages wait for it at most; the oldest are dropped,
     and drop=True keeps the newest only. max_bytes: larger payloads are refused. session is
-    that of Publisher. view=None is planes where the format has them; view, access and
+    that of Publisher. format: frames of other formats, and models' inputs, are refused; say it
+    if the program reads one format, because publishers choose. view=None is planes where the format has them; view, access and
     exporter are as for a Camera. timeout: seconds to wait for a frame; None waits without a
     limit.
 
@@ -741,5 +776,8 @@ def subscribe(
         raise InvalidError(_EINVAL, f"{pool!r} buffers, 1 to {_MAX_POOL} are possible")
     if not integers([max_bytes], 1) or max_bytes < 1:
         raise InvalidError(_EINVAL, f"max_bytes is a number of bytes, not {max_bytes!r}")
-    return Subscriber(key, session, device, None if view is None else find_view(view), access,
+    if drop not in (False, True):
+        raise TypeError(f"drop is True or False, not {drop!r}")
+    return Subscriber(key, session, device, None if format is None else find_format(format)[0],
+                      None if view is None else find_view(view), access,
                       pool, bool(drop), timeout, max_bytes, exporter)

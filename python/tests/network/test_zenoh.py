@@ -430,7 +430,7 @@ def test_hostile_publisher(session):
 
 def test_nothing_is_allocated_for_what_is_refused(session, monkeypatch):
     data, payload = VALID["frame"]
-    wrong = [("zenoh/bytes", data, payload, "encoding"), (None, b"", payload, "encoding"),
+    wrong = [("zenoh/bytes", data, payload, "encoding"), (None, b"", payload, "attachment"),
              (None, bytes(5000), payload, "too many"), (None, data, 5000, "at most 4096"),
              (None, data[:-1], payload, "too few"),
              (None, changed("head", "version", 2)[0], payload, "version 2")]
@@ -467,7 +467,8 @@ def test_lost_by_a_jump(session):
 def test_many_publishers(session):
     """Names of publishers cost a bounded amount."""
     with dlbuf.zenoh.subscribe(KEY, session) as frames:
-        tokens = [session.liveliness().declare_token(f"{KEY}/@dlbuf/{n}") for n in range(100)]
+        tokens = [session.liveliness().declare_token(f"{KEY}/@dlbuf/{n:016x}")
+                  for n in range(100)]
         for n in range(100):
             raw(session, _message.pack(TENSOR._replace(publisher=n), TENSOR_BYTES),
                 bytes(TENSOR_BYTES))
@@ -475,6 +476,131 @@ def test_many_publishers(session):
         assert len(frames._numbers) == 64
         for t in tokens:
             t.undeclare()
+
+
+def test_wrong_tokens(session):
+    """A token that no publisher declares is none, and its end is not that of a publisher."""
+    def declare(keys):
+        return [session.liveliness().declare_token(key) for key in keys]
+
+    wrong = [f"{KEY}/@dlbuf/{n}" for n in ("x", "-1", "0" * 15, "0" * 17, "A" * 16, "*")]
+    wrong += [f"{key}/@dlbuf/" + "0" * 16 for key in ("dlbuf/*", "**")]
+    with dlbuf.zenoh.subscribe(KEY, session, timeout=0) as frames:
+        # In Zenoh's order: when the last has arrived the others have.
+        tokens = declare([*wrong, f"{KEY}/@dlbuf/" + "a" * 16])
+        until(lambda: f"{KEY}/@dlbuf/" + "a" * 16 in frames._alive)
+        assert frames.publishers == 1
+        for t in tokens[::-1]:
+            t.undeclare()
+        tokens = declare([f"{KEY}/@dlbuf/" + "b" * 16])
+        until(lambda: f"{KEY}/@dlbuf/" + "b" * 16 in frames._alive)
+        assert frames.publishers == 1
+        with pytest.raises(dlbuf.DeadlineError):
+            next(frames)
+
+
+def test_one_format(session):
+    """A stranger who may publish chooses the format; a program with unpacking says its own."""
+    grey = make(one_buffer(4096, (64,)), 48, 32, "R8")
+    with dlbuf.zenoh.subscribe(KEY, session, format="NV12", timeout=0) as frames, \
+            dlbuf.zenoh.Publisher(KEY, session) as publisher:
+        for wrong, words in (lambda: publisher.put(grey), "the format is R8"), (
+                lambda: raw(session, VALID["tensor"][0], bytes(TENSOR_BYTES)), "model's input"):
+            refused = frames.refused
+            wrong()
+            until(lambda before=refused: frames.refused == before + 1)
+            with pytest.raises(dlbuf.DeadlineError, match=words):
+                next(frames)
+        publisher.put(picture(4))
+        publisher.put(make(one_buffer(2048, (64,)) + one_buffer(1024, (64,)), 64, 32, "NV12M",
+                           space="V4L2"))
+        until(lambda: frames.received == 2)
+        for _ in range(2):
+            with next(frames) as (y, uv):
+                assert y.ndim == 2 and uv.shape[2] == 2
+    with pytest.raises(dlbuf.InvalidError, match="no format"):
+        dlbuf.zenoh.subscribe(KEY, session, format="NV99")
+    with pytest.raises(TypeError, match="drop"):
+        dlbuf.zenoh.subscribe(KEY, session, drop="no")
+
+
+def test_keys(session):
+    for wrong in None, 1, b"a/key":
+        with pytest.raises(TypeError, match="a key is"):
+            dlbuf.zenoh.subscribe(wrong, session)
+        with pytest.raises(TypeError, match="a key is"):
+            dlbuf.zenoh.Publisher(wrong, session)
+    with pytest.raises(dlbuf.InvalidError, match="has one key"):
+        dlbuf.zenoh.Publisher("dlbuf/*", session)
+    with dlbuf.zenoh.Publisher(zenoh.KeyExpr(KEY), session) as publisher:
+        assert publisher.key == KEY
+
+
+def test_put_on_threads(session):
+    """Messages leave in the order of their numbers, so that nothing counts as lost."""
+    rounds, count = 50, 4
+    numbers = []
+    start = threading.Barrier(count)
+    end = session.declare_subscriber(KEY, zenoh.handlers.Callback(
+        lambda s: numbers.append(_message.parse(s.attachment.to_bytes(), len(s.payload)).number),
+        indirect=False))
+    with dlbuf.zenoh.Publisher(KEY, session) as publisher:
+        def put_all(frame):
+            start.wait()
+            for _ in range(rounds):
+                publisher.put(frame)
+
+        threads = [threading.Thread(target=put_all, args=[picture(n)]) for n in range(count)]
+        # Another thread has its turn between any two lines.
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+        finally:
+            sys.setswitchinterval(before)
+        assert publisher.sent == rounds * count
+    until(lambda: len(numbers) == rounds * count)
+    assert numbers == list(range(rounds * count))
+    end.undeclare()
+
+
+def test_a_closed_session_takes_nothing():
+    s = zenoh.open(config())
+    publisher = dlbuf.zenoh.Publisher(KEY, s)
+    s.close()
+    with pytest.raises(dlbuf.ClosedError, match="the session of"):
+        publisher.put(picture(1))
+    publisher.close()
+
+
+def test_garbage_with_a_frame(session):
+    """A subscriber and a frame of its own that become garbage together: the frame's end writes
+    into no file that got the number of the subscriber's fd meanwhile."""
+    class Opens:
+        def __del__(self):
+            files.append(os.memfd_create("log"))
+
+    for place in range(3):
+        files, things = [], []
+        if place == 0:
+            things.append(Opens())
+        frames = dlbuf.zenoh.subscribe(KEY, session)
+        if place == 1:
+            things.append(Opens())
+        with dlbuf.zenoh.Publisher(KEY, session) as publisher:
+            publisher.put(picture(2))
+        things += [frames, next(frames)]
+        if place == 2:
+            things.append(Opens())
+        things.append(things)
+        del frames, things
+        gc.collect()
+        assert len(files) == 1
+        assert os.fstat(files[0]).st_size == 0
+        os.close(files[0])
 
 
 # -------------------------------------------------------------- processes
