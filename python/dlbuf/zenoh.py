@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Frames to and from other machines, over Zenoh: pip install dlbuf[zenoh].
+"""Frames to and from other machines, over Zenoh: pip install eclipse-zenoh.
 
     import dlbuf.zenoh
 
@@ -76,8 +76,8 @@ def _zenoh() -> Any:
     try:
         return importlib.import_module("zenoh")
     except ImportError:
-        raise ImportError("dlbuf.zenoh needs Zenoh: pip install dlbuf[zenoh], or "
-                          "eclipse-zenoh", name="zenoh") from None
+        raise ImportError("dlbuf.zenoh needs Zenoh: pip install eclipse-zenoh",
+                          name="zenoh") from None
 
 
 def local_config() -> Any:
@@ -761,7 +761,7 @@ def subscribe(
     cannot be, what alloc() raises if there is no memory for the device, and zenoh.ZError for a
     bad key; the iteration raises what alloc() raises if there is not enough.
 
-    >>> import dlbuf.zenoh
+    >>> import dlbuf.zenoh, zenoh
     >>> t = dlbuf.alloc((6, 4), "uint8")
     >>> tensors = dlbuf.from_frame([(t.fd, 4), (t.fd, 4, 16)], 4, 4, "NV12")
     >>> session = zenoh.open(dlbuf.zenoh.local_config())

@@ -727,23 +727,23 @@ def test_loopback_by_default():
 
 
 CERTIFICATES = """
-authority() { openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes \
-    -keyout $1-key.pem -out $1.pem -subj /CN=$1; }
-machine() { openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes \
-    -keyout $2-key.pem -out $2.csr -subj /CN=$2
-  openssl x509 -req -in $2.csr -CA $1.pem -CAkey $1-key.pem -CAcreateserial -out $2.pem \
-    -extfile names; }
-printf 'subjectAltName=DNS:localhost\\nextendedKeyUsage=serverAuth,clientAuth' > names
-authority ca; authority other
-machine ca robot; machine ca viewer; machine ca guest; machine other stranger
+mkdir other; cd other
+%s
+mv viewer.pem ../stranger.pem; mv viewer-key.pem ../stranger-key.pem; cd ..
+%s
 """
+
+
+def page(start, kind):
+    """A block of docs/network.md, the first of its kind after start."""
+    with open(ROOT + "/docs/network.md") as f:
+        text = f.read().partition(start)[2].partition(f"```{kind}\n")[2]
+    return text.partition("```")[0]
 
 
 def documented(folder, name, port, **replaced):
     """A configuration of docs/network.md, with files in the folder."""
-    with open(ROOT + "/docs/network.md") as f:
-        text = f.read().partition(f"\n`{name}.json5`")[2].partition("```json5\n")[2]
-    text = text.partition("```")[0].replace("robot.local:7447", f"localhost:{port}")
+    text = page(f"\n`{name}.json5`", "json5").replace("robot.local:7447", f"localhost:{port}")
     for old, new in replaced.items():
         text = text.replace(f'"{old}', f'"{new}')
     return zenoh.Config.from_json5(re.sub(r'"([\w-]+\.pem)"', rf'"{folder}/\1"', text))
@@ -751,7 +751,9 @@ def documented(folder, name, port, **replaced):
 
 def test_mutual_tls(tmp_path):
     """The configurations of docs/network.md, and machines that may not take part."""
-    subprocess.run(["sh", "-ec", CERTIFICATES], cwd=tmp_path, check=True, capture_output=True)
+    commands = page("### Security", "sh").replace("$name.local", "localhost").replace(
+        "robot viewer", "robot viewer guest")
+    subprocess.run(["sh", "-ec", CERTIFICATES % (commands, commands)], cwd=tmp_path, check=True, capture_output=True)
     port = free_port()
     with zenoh.open(documented(tmp_path, "robot", port)) as robot:
         secret = "robot/other"
