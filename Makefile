@@ -87,7 +87,7 @@ endif
 # ---------------------------------------------------------------- targets
 # that need no configuration
 
-no-config := help clean deps run check check-quick check-changed check-drivers check-newest mutate lab lab-shell menuconfig defconfig \
+no-config := help clean deps run check check-quick check-changed check-drivers check-newest soak-net mutate lab lab-shell menuconfig defconfig \
 	setconfig savedefconfig uninstall bench check-gpu example-vpi dist release-check docs-site
 ifneq ($(filter-out $(no-config),$(or $(MAKECMDGOALS),all)),)
 need-config := 1
@@ -637,7 +637,7 @@ uninstall:
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: dist release-check deps run check check-unit check-quick check-changed check-drivers check-newest check-gpu mutate docs docs-matrix docs-support docs-formats docs-network docs-performance docs-python docs-site lab lab-shell bench bench-media bench-net bench-prepare bench-python bench-vpi clean help
+.PHONY: dist release-check deps run check check-unit check-quick check-changed check-drivers check-newest check-gpu soak-net mutate docs docs-matrix docs-support docs-formats docs-network docs-performance docs-python docs-site lab lab-shell bench bench-media bench-net bench-prepare bench-python bench-vpi clean help
 deps:
 	$(Q)tools/deps
 
@@ -680,6 +680,15 @@ check-drivers:
 check-newest:
 	$(Q)tools/deps build python lab check
 	$(Q)tests/run/check O=$(O) --only python@libraries; python/tests/newest $(O)/check/python
+
+# examples/tcp.c between two guests: a fault in each round. SEED=N has others.
+ROUNDS ?= 1000
+soak = tests/interop/tcp
+soak-net:
+	$(Q)tools/deps build lab
+	$(Q)$(MAKE) --no-print-directory O=$(O) lib
+	$(Q)tests/interop/build $(O) tcp-example@gcc
+	$(Q)tests/guest/pair --timeout 0 --cpus 1 -- $(soak) a $(O) -- $(soak) b $(O) --soak $(ROUNDS) $(SEED)
 
 # Needs nothing but a compiler, make and Python: no network, no root.
 check-gpu:
@@ -832,6 +841,8 @@ help:
 	'make check-quick      the tests for every change, in a few minutes' \
 	'make check-changed    what a change since SINCE=COMMIT (HEAD) concerns, by folders' \
 	'make check-drivers    the suite on real drivers of GPUs over a stub of the kernel' \
+	'make soak-net         ROUNDS=1000 of faults of examples/tcp.c between two guests: kills, stops,' \
+	'                      links that go down; SEED=N has another order' \
 	'make check-newest     the newest versions of Python libraries, and what differs from the' \
 	'                      pinned ones' \
 	'make check-gpu        the tests for a machine with an NVIDIA GPU, which write a report' \

@@ -574,8 +574,14 @@ $(call step,$(addprefix interop@,$(filter-out %_stream %_prepare,$(call names,te
 # lab@broker runs the broker. examples@cameras has several cases for each of its programs.
 $(call step,examples@cameras): build@gcc | interop@build
 	$(ktap) --has $(dir)/gcc/examples/pool -- $(lab) -- tests/guest/nodes tests/interop/cameras $(dir)/gcc
-$(call step,$(addprefix examples@,$(filter-out broker epoll multiplanar pool,$(call names,examples/*.c examples/*.cpp)))): examples@%: build@gcc | interop@build
+$(call step,$(addprefix examples@,$(filter-out broker epoll multiplanar pool tcp,$(call names,examples/*.c examples/*.cpp)))): examples@%: build@gcc | interop@build
 	$(plain) --has $(dir)/gcc/examples/$* -- $(lab) $(lab-$*) -- $(behind-$*) $(example-$*) $(dir)/gcc/examples/$* $(args-$*)
+
+# A camera of one guest, over TCP in a dma-buf of the other. The cases are those of guest B.
+tcp = env $(pycache) tests/interop/tcp
+$(call step,examples@tcp): build@gcc | interop@build
+	$(ktap) --has $(dir)/gcc/examples/tcp -- bash -o pipefail -c 'tests/guest/pair --timeout 5000 --cpus 1 -- \
+		$(tcp) a $(dir)/gcc -- $(tcp) b $(dir)/gcc | sed -u "s/^b: //; t; s/^/# /"'
 
 # The programs of docs/vpi.md, with the wheel that python@host has built.
 $(call step,verilog@doc): build@verilog build@verilator | python@host

@@ -15,12 +15,15 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 
 import zenoh
 
 import dlbuf
 import dlbuf.zenoh
+
+# The folder of modules that tests share.
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from waits import BOUND, until                          # noqa: E402
 
 ROBOT, PORT, LOCATOR = "10.0.0.1", 7000, "tcp/10.0.0.1:7447"
 KEY = "robot/front"
@@ -28,14 +31,6 @@ SIZE = 320, 180
 FRAMES = 3
 # The number of small frames that are sent at once, and in all.
 SOME, MANY = 25, 1000
-BOUND = 600         # seconds, for what is certain to come
-
-
-def until(condition):
-    end = time.monotonic() + BOUND
-    while not condition():
-        assert time.monotonic() < end, "it has not come"
-        time.sleep(0.001)
 
 
 def resident():

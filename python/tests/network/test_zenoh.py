@@ -17,7 +17,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import weakref
 
 import pytest
@@ -34,17 +33,10 @@ import dlbuf.zenoh                                      # noqa: E402
 from dlbuf import _message                              # noqa: E402
 
 from messages import FRAME, PAYLOAD, TENSOR, TENSOR_BYTES, VALID, changed, hostile  # noqa: E402
+from waits import BOUND, until                          # noqa: E402
 
 KEY = "dlbuf/test"
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
-BOUND = 600         # seconds, for what is certain to come
-
-
-def until(condition):
-    end = time.monotonic() + BOUND
-    while not condition():
-        assert time.monotonic() < end, "it has not come"
-        time.sleep(0.001)
 
 
 def free_port():

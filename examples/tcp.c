@@ -1,0 +1,563 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A camera's frames to another machine, over TCP. The camera captures into udmabufs, whose pages
+ * are sent by MSG_ZEROCOPY; it gets a buffer back when the kernel has reported that it no longer
+ * uses the pages. The receiver's kernel writes the bytes into a dma-buf, which devices of that
+ * machine import.
+ *
+ *	cc tcp.c $(pkg-config --cflags --libs dlbuf)
+ *	./a.out -l 10.0.0.2 7000		the receiver, at its own address
+ *	./a.out 10.0.0.2 7000 /dev/video0	the sender, until Ctrl-C
+ *
+ *	-n N	the sender ends after N frames
+ *	-t N	ends if the other machine does not answer for N seconds (10)
+ *	-s	prints a checksum of each frame, to compare both ends
+ *	-e NAME	buffers of this exporter for the camera (udmabuf); the kernel may refuse their pages
+ *	-k	the receiver waits for the next sender
+ *
+ * Nothing is encrypted, and the receiver does not ask who sends: use it in a network that you
+ * trust, or through a tunnel. The receiver validates each header before it allocates anything.
+ */
+#include <endian.h>
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <inttypes.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <linux/errqueue.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <linux/videodev2.h>
+
+#include <dlbuf/dlbuf.h>
+
+#define BUFFERS 4
+#define MOST_BYTES (1ull << 26)		/* of a frame that the receiver accepts */
+
+/* A header is eight numbers of 64 bits, little-endian; a frame's bytes follow it. */
+enum { MAGIC, WIDTH, HEIGHT, CODE, PITCH, BYTES, SEQUENCE, RESERVED, NUMBERS };
+static const uint64_t magic = 0x3163746675626c64; /* "dlbuftc1" */
+
+static struct dlbuf_device *cpu;
+static const char *exporter = "udmabuf";
+static int seconds = 10;
+static bool sums;
+
+/* ---------------------------------------------------------------- both ends */
+
+static void must(int ret)
+{
+	if (ret)
+		errx(1, "%s", dlbuf_last_error());
+}
+
+/* A connected socket, or one that listens. Accepted sockets have the options of their listener. */
+static int open_socket(const char *address, const char *port, bool listens)
+{
+	struct addrinfo hints = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM }, *a;
+	int new = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1, ms = 1000 * seconds;
+	int ret = getaddrinfo(address, port, &hints, &a);
+
+	if (ret)
+		errx(1, "%s port %s: %s", address, port, gai_strerror(ret));
+	/* Bytes that are not acknowledged, and a peer that is silent, end after the same time. */
+	if (setsockopt(new, SOL_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms)) ||
+	    setsockopt(new, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) ||
+	    setsockopt(new, SOL_TCP, TCP_KEEPIDLE, &on, sizeof(on)) ||
+	    setsockopt(new, SOL_TCP, TCP_KEEPINTVL, &on, sizeof(on)) ||
+	    setsockopt(new, SOL_TCP, TCP_NODELAY, &on, sizeof(on)) ||
+	    setsockopt(new, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)))
+		err(1, "setsockopt");
+	if (listens ? bind(new, a->ai_addr, a->ai_addrlen) || listen(new, 1) :
+		      connect(new, a->ai_addr, a->ai_addrlen))
+		err(1, "%s port %s", address, port);
+	freeaddrinfo(a);
+	return new;
+}
+
+/* One tensor of all bytes of a buffer: of `fd`, or of a new one by an exporter. */
+static DLManagedTensorVersioned *bytes_of(int fd, const char *by, uint64_t bytes)
+{
+	int64_t shape[] = { (int64_t)bytes };
+	DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 }, .shape = shape };
+	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = by);
+	DLManagedTensorVersioned *t;
+
+	must(fd >= 0 ? dlbuf_import(cpu, fd, &layout, NULL, &t) :
+		       dlbuf_alloc(&cpu, 1, &layout, &opts, &t));
+	return t;
+}
+
+static int fd_of(const DLManagedTensorVersioned *t)
+{
+	DLBUF_INFO(dlbuf_tensor_info, info);
+
+	must(dlbuf_tensor_get_info(t, &info));
+	return info.fd;
+}
+
+/* FNV-1a. */
+static uint64_t sum_of(const uint8_t *p, uint64_t bytes)
+{
+	uint64_t sum = 0xcbf29ce484222325;
+
+	while (bytes--)
+		sum = (sum ^ *p++) * 0x100000001b3;
+	return sum;
+}
+
+/* ---------------------------------------------------------------- the sender */
+
+struct buffer {
+	DLManagedTensorVersioned *t;	/* its bytes */
+	const uint8_t *from;		/* what the kernel takes pages of */
+	bool sending, complete;		/* `complete`: the socket has all bytes */
+	bool copied;			/* by the kernel, which has reported it */
+	int error;			/* of MSG_ZEROCOPY, when send() copied instead */
+	uint32_t first, sent, done;	/* sends with MSG_ZEROCOPY: number of the first, counts */
+	uint64_t sequence, sum;
+};
+
+static struct buffer buffers[BUFFERS];
+static int sock, completions, camera;
+static uint64_t header[NUMBERS];
+static uint32_t number;			/* of the next send with MSG_ZEROCOPY */
+static unsigned int frames, zero_copies;
+static bool scatter_gather;		/* of the network card */
+static volatile sig_atomic_t stopped;
+
+static void stop(int sig)
+{
+	(void)sig;
+	stopped = 1;
+}
+
+/* Without scatter-gather the kernel copies the pages for the card, and may not report it. */
+static bool has_scatter_gather(void)
+{
+	struct ethtool_value sg = { .cmd = ETHTOOL_GSG };
+	struct ifreq ifr = { .ifr_data = (void *)&sg };
+	struct sockaddr_in own;
+	socklen_t len = sizeof(own);
+	struct ifaddrs *list, *i;
+
+	if (getsockname(sock, (void *)&own, &len) || getifaddrs(&list))
+		return false;
+	for (i = list; i; i = i->ifa_next)
+		if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET &&
+		    ((struct sockaddr_in *)i->ifa_addr)->sin_addr.s_addr == own.sin_addr.s_addr)
+			strncpy(ifr.ifr_name, i->ifa_name, IFNAMSIZ - 1);
+	freeifaddrs(list);
+	return !ioctl(sock, SIOCETHTOOL, &ifr) && sg.data;
+}
+
+static void queue(struct buffer *b)
+{
+	struct v4l2_buffer buf = { .index = (uint32_t)(b - buffers), .m.fd = fd_of(b->t),
+				   .type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
+				   .memory = V4L2_MEMORY_DMABUF };
+
+	if (ioctl(camera, VIDIOC_QBUF, &buf))
+		err(1, "VIDIOC_QBUF");
+}
+
+/* The end of the access to a buffer, when neither this program nor the kernel uses it. */
+static void give_back(struct buffer *b)
+{
+	bool zero = scatter_gather && !b->copied && !b->error;
+
+	if (!b->sending || !b->complete || b->done != b->sent)
+		return;
+	b->sending = false;
+	must(dlbuf_release(b->t, NULL, NULL));
+	queue(b);
+	printf("frame %" PRIu64 ": %" PRIu64 " bytes, ", b->sequence, header[BYTES]);
+	if (b->error)
+		printf("copied by send(): %s", strerror(b->error));
+	else
+		printf(zero ? "zero copy" : "copied by the kernel");
+	zero_copies += zero;
+	if (sums)
+		printf(", sum %016" PRIx64, b->sum);
+	putchar('\n');
+	fflush(stdout);
+}
+
+/* The number of buffers that are being sent, after what the kernel has reported. */
+static int sending(void)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[256];
+	} control;
+	int n = 0;
+
+	for (;;) {
+		struct msghdr msg = { .msg_control = &control,
+				      .msg_controllen = sizeof(control) };
+
+		if (recvmsg(sock, &msg, MSG_ERRQUEUE) < 0)
+			break;
+		for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
+			struct sock_extended_err *e = (void *)CMSG_DATA(c);
+
+			if (c->cmsg_level != SOL_IP || c->cmsg_type != IP_RECVERR ||
+			    e->ee_origin != SO_EE_ORIGIN_ZEROCOPY)
+				continue;
+			/* The sends with the numbers ee_info to ee_data, which wrap. */
+			for (uint32_t i = e->ee_info; i != e->ee_data + 1; i++)
+				for (struct buffer *b = buffers; b < buffers + BUFFERS; b++)
+					if (b->sending && i - b->first < b->sent) {
+						b->done++;
+						b->copied |= e->ee_code &
+							     SO_EE_CODE_ZEROCOPY_COPIED;
+					}
+		}
+	}
+	for (struct buffer *b = buffers; b < buffers + BUFFERS; b++) {
+		give_back(b);
+		n += b->sending;
+	}
+	return n;
+}
+
+/* Until at most n buffers are being sent. -1: the connection has failed, or ms are over. */
+static int wait_for(int n, int ms)
+{
+	struct epoll_event event;
+	socklen_t len = sizeof(errno);
+	int error = 0, ret;
+
+	while (sending() > n) {
+		ret = epoll_wait(completions, &event, 1, ms);
+		if (!ret)
+			error = ETIME;
+		else if (ret > 0)
+			getsockopt(sock, SOL_SOCKET, SO_ERROR, &error, &len);
+		if (error) {
+			errno = error;
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/* A buffer's bytes by MSG_ZEROCOPY where that works, others (b is NULL) by a copy. */
+static int send_bytes(struct buffer *b, const void *from, uint64_t bytes, int flags)
+{
+	bool zero = b;
+
+	for (uint64_t at = 0; at < bytes;) {
+		ssize_t n = send(sock, (const char *)from + at, bytes - at,
+				 flags | MSG_NOSIGNAL | (zero ? MSG_ZEROCOPY : 0));
+
+		if (n > 0) {
+			at += (uint64_t)n;
+			number += zero;
+			if (b)
+				b->sent += zero;
+		} else if (zero && (errno == ENOBUFS || errno == EFAULT)) {
+			/* RLIMIT_MEMLOCK or optmem_max; pages that cannot be taken. */
+			zero = false;
+			b->error = errno;
+		} else if (errno != EINTR) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static int send_frame(struct buffer *b)
+{
+	uint64_t wire[NUMBERS];
+	int ret;
+
+	must(dlbuf_acquire(b->t, DLBUF_READ, NULL, NULL));
+	b->sum = sums ? sum_of(b->t->dl_tensor.data, header[BYTES]) : 0;
+	b->sending = true;
+	b->complete = b->copied = false;
+	b->error = 0;
+	b->sent = b->done = 0;
+	b->first = number;
+	header[SEQUENCE] = b->sequence;
+	for (int i = 0; i < NUMBERS; i++)
+		wire[i] = htole64(header[i]);
+	ret = send_bytes(NULL, wire, sizeof(wire), MSG_MORE) ||
+	      send_bytes(b, b->from, header[BYTES], 0) ? -errno : 0;
+	b->complete = true;
+	errno = -ret;
+	return ret;
+}
+
+static struct buffer *next_picture(void)
+{
+	struct v4l2_buffer buf = { .type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
+				   .memory = V4L2_MEMORY_DMABUF };
+
+	if (ioctl(camera, VIDIOC_DQBUF, &buf))
+		err(1, "VIDIOC_DQBUF");
+	buffers[buf.index].sequence = buf.sequence;
+	return &buffers[buf.index];
+}
+
+static void make_buffer(struct buffer *b)
+{
+	struct dlbuf_udmabuf mem;
+
+	if (strcmp(exporter, "udmabuf")) {
+		b->t = bytes_of(-1, exporter, header[BYTES]);
+		b->from = b->t->dl_tensor.data;
+	} else {
+		must(dlbuf_udmabuf_create(header[BYTES], NULL, &mem));
+		b->t = bytes_of(mem.fd, NULL, header[BYTES]);
+		/* The kernel takes pages of the memfd's mapping, not of the udmabuf's. */
+		b->from = mmap(NULL, mem.bytes, PROT_READ, MAP_SHARED, mem.memfd, 0);
+		if (b->from == MAP_FAILED)
+			err(1, "mmap");
+		dlbuf_udmabuf_close(&mem);
+	}
+	queue(b);
+}
+
+static void open_camera(const char *node)
+{
+	enum v4l2_buf_type type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
+	struct v4l2_format fmt = { .type = type };
+	struct v4l2_requestbuffers req = { .count = BUFFERS, .type = type,
+					   .memory = V4L2_MEMORY_DMABUF };
+
+	camera = open(node, O_RDWR | O_CLOEXEC);
+	if (camera < 0 || ioctl(camera, VIDIOC_G_FMT, &fmt) ||
+	    ioctl(camera, VIDIOC_REQBUFS, &req))
+		err(1, "%s: no single-planar camera that takes dma-bufs", node);
+	if (req.count != BUFFERS)
+		errx(1, "%s wants %u buffers", node, req.count);
+	header[MAGIC] = magic;
+	header[WIDTH] = fmt.fmt.pix.width;
+	header[HEIGHT] = fmt.fmt.pix.height;
+	header[CODE] = fmt.fmt.pix.pixelformat;
+	header[PITCH] = fmt.fmt.pix.bytesperline;
+	header[BYTES] = fmt.fmt.pix.sizeimage;
+	for (struct buffer *b = buffers; b < buffers + BUFFERS; b++)
+		make_buffer(b);
+	if (ioctl(camera, VIDIOC_STREAMON, &type))
+		err(1, "VIDIOC_STREAMON");
+}
+
+static int send_all(const char *address, const char *port, const char *node, unsigned int most)
+{
+	struct epoll_event event = { .events = EPOLLERR | EPOLLET };
+	uint64_t end[NUMBERS] = { htole64(magic) };
+	int on = 1, failed = 0, left;
+	char byte;
+
+	open_camera(node);
+	sock = open_socket(address, port, false);
+	completions = epoll_create1(EPOLL_CLOEXEC);
+	if (setsockopt(sock, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)) ||
+	    epoll_ctl(completions, EPOLL_CTL_ADD, sock, &event))
+		err(1, "SO_ZEROCOPY");
+	scatter_gather = has_scatter_gather();
+	signal(SIGINT, stop);
+	signal(SIGTERM, stop);
+	while (!stopped && !failed && (!most || frames < most)) {
+		failed = wait_for(BUFFERS - 1, -1) || send_frame(next_picture());
+		frames += !failed;
+	}
+	/* The receiver closes the connection when it has all frames. */
+	if (!failed) {
+		errno = EPROTO; /* it answers */
+		failed = send_bytes(NULL, end, sizeof(end), 0) ||
+			 recv(sock, &byte, 1, 0) || wait_for(0, -1);
+	}
+	if (failed)
+		warn("the connection has failed after %u frames", frames);
+	/* A failed connection drops its bytes, and the kernel reports them. */
+	wait_for(0, 1000 * seconds);
+	left = sending();
+	printf("%u frames, %u of them zero copy; %d of %d buffers are back%s\n", frames,
+	       zero_copies, BUFFERS - left, BUFFERS,
+	       scatter_gather ? "" : "; the network card has no scatter-gather");
+	close(sock);
+	close(completions);
+	close(camera);
+	for (struct buffer *b = buffers; b < buffers + BUFFERS; b++)
+		b->t->deleter(b->t);
+	return failed || left;
+}
+
+/* ---------------------------------------------------------------- the receiver */
+
+static int get(int from, void *to, uint64_t bytes, unsigned int n)
+{
+	for (uint64_t at = 0; at < bytes;) {
+		ssize_t got = recv(from, (char *)to + at, bytes - at, MSG_WAITALL);
+
+		if (got > 0) {
+			at += (uint64_t)got;
+		} else if (!got) {
+			warnx("the sender has gone before its end, after %u frames", n);
+			return -1;
+		} else if (errno != EINTR) {
+			warn("the connection has failed after %u frames", n);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/* Validates a header, from which the frame is described. */
+static int describe(const uint64_t *h, struct dlbuf_frame *frame)
+{
+	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
+	uint32_t n;
+
+	if (h[MAGIC] != magic || h[RESERVED]) {
+		warnx("this is no sender of frames");
+		return -1;
+	}
+	if (h[WIDTH] > UINT32_MAX || h[HEIGHT] > UINT32_MAX || h[CODE] > UINT32_MAX ||
+	    h[PITCH] > MOST_BYTES || h[BYTES] > MOST_BYTES) {
+		warnx("a frame is too large");
+		return -1;
+	}
+	*frame = (struct dlbuf_frame){
+		.size = sizeof(*frame), .width = (uint32_t)h[WIDTH],
+		.height = (uint32_t)h[HEIGHT], .code = (uint32_t)h[CODE],
+		.code_space = DLBUF_CODE_V4L2, .modifier = DLBUF_MOD_LINEAR, .nplanes = 1,
+		.planes[0] = { .pitch = (int64_t)h[PITCH], .bytes = h[BYTES] },
+		.sequence = h[SEQUENCE], .flags = DLBUF_FRAME_SEQUENCE,
+		.order = DLBUF_ORDER_COMPLETE,
+	};
+	if (h[BYTES] && dlbuf_frame_layouts(frame, NULL, layouts, &n)) {
+		warnx("a frame that cannot be: %s", dlbuf_last_error());
+		return -1;
+	}
+	return 0;
+}
+
+static int consume(const struct dlbuf_frame *frame, const DLManagedTensorVersioned *bytes)
+{
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	uint32_t n;
+
+	if (dlbuf_import_frame(cpu, frame, NULL, t, &n)) {
+		warnx("%s", dlbuf_last_error());
+		return -1;
+	}
+	must(dlbuf_acquire_all(t, n, DLBUF_READ, NULL, NULL));
+	/* The program works on t[0]->dl_tensor here, or gives it to a framework. */
+	printf("frame %" PRIu64 ": %" PRIu64 " bytes, planes: %u", frame->sequence,
+	       frame->planes[0].bytes, n);
+	if (sums)
+		printf(", sum %016" PRIx64,
+		       sum_of(bytes->dl_tensor.data, frame->planes[0].bytes));
+	putchar('\n');
+	fflush(stdout);
+	while (n--)
+		t[n]->deleter(t[n]); /* releases it, too */
+	return 0;
+}
+
+/*
+ * The frames of one connection. Each is consumed before the next is received, so there is one
+ * buffer; consumers that keep frames need a pool (pool.h).
+ */
+static int receive(int from)
+{
+	DLManagedTensorVersioned *t = NULL;
+	uint64_t h[NUMBERS], bytes = 0;
+	struct dlbuf_frame frame;
+	int status = 1;
+
+	for (unsigned int n = 0; !get(from, h, sizeof(h), n); n++) {
+		for (int i = 0; i < NUMBERS; i++)
+			h[i] = le64toh(h[i]);
+		if (describe(h, &frame))
+			break;
+		if (!h[BYTES]) {
+			printf("%u frames\n", n);
+			fflush(stdout);
+			status = 0;
+			break;
+		}
+		if (!t) {
+			bytes = h[BYTES];
+			t = bytes_of(-1, NULL, bytes);
+		}
+		if (h[BYTES] != bytes) {
+			warnx("the size of the frames has changed");
+			break;
+		}
+		must(dlbuf_acquire(t, DLBUF_WRITE, NULL, NULL));
+		if (get(from, t->dl_tensor.data, bytes, n))
+			break;
+		must(dlbuf_release(t, NULL, NULL));
+		frame.planes[0].fd = fd_of(t);
+		if (consume(&frame, t))
+			break;
+	}
+	if (t)
+		t->deleter(t);
+	return status;
+}
+
+static int receive_all(const char *address, const char *port, bool keep)
+{
+	int listener = open_socket(address, port, true), status, from;
+
+	do {
+		from = accept(listener, NULL, NULL);
+		if (from < 0)
+			err(1, "accept");
+		status = receive(from);
+		close(from);
+		dlbuf_device_trim(cpu, 0);
+	} while (keep);
+	close(listener);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	bool listens = false, keep = false;
+	unsigned int most = 0;
+	int c, status;
+
+	while ((c = getopt(argc, argv, "lksn:t:e:")) != -1) {
+		if (c == 'n')
+			most = (unsigned int)atoi(optarg);
+		else if (c == 't')
+			seconds = atoi(optarg);
+		else if (c == 'e')
+			exporter = optarg;
+		else if (c == '?')
+			return 2;
+		listens |= c == 'l';
+		keep |= c == 'k';
+		sums |= c == 's';
+	}
+	if (argc - optind != (listens ? 2 : 3) || seconds < 1 ||
+	    seconds > 86400)
+		errx(2, "usage: [-l] [-k] [-s] [-n N] [-t N] [-e NAME] ADDRESS PORT [NODE]");
+	must(dlbuf_device_open("cpu", NULL, &cpu));
+	status = listens ? receive_all(argv[optind], argv[optind + 1], keep) :
+			   send_all(argv[optind], argv[optind + 1], argv[optind + 2], most);
+	dlbuf_device_close(cpu);
+	return status;
+}
