@@ -567,8 +567,8 @@ has-gst = $(shell $(if $(CROSS_COMPILE),command -v $(CROSS_COMPILE)pkg-config >/
 gst-so := $(O)/libgstdlbuf.so
 gst := $(if $(CONFIG_PART_PREPARE),$(gst-so))
 no-gst := libgstdlbuf.so: the headers of GStreamer 1.20 or newer are not installed (tools/deps gstreamer)
-gst-sources := gstreamer/dlbufprepare.c gstreamer/pool.c
-$(gst-so): $(gst-sources) gstreamer/pool.h $(link-lib) $(wildcard include/dlbuf/*.h include/dlbuf/interop/gstreamer.h)
+gst-sources := $(wildcard gstreamer/*.c)
+$(gst-so): $(gst-sources) $(wildcard gstreamer/*.h) $(link-lib) $(wildcard include/dlbuf/*.h include/dlbuf/interop/gstreamer.h)
 	@$(if $(has-gst),,echo 'make: $(no-gst)' >&2; exit 1)
 	$(call say,LD,$@)
 	$(Q)$(GST_CC) -shared -o $@ $(gst-sources) $(link-lib) -std=gnu11 -D_GNU_SOURCE -fPIC -O2 -fvisibility=hidden \

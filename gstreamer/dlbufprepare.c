@@ -16,6 +16,8 @@
 #include <dlbuf/dlbuf.h>
 #include <dlbuf/interop/gstreamer.h>
 
+#include "caps.h"
+#include "options.h"
 #include "pool.h"
 
 #define PACKAGE "dlbuf"
@@ -36,27 +38,6 @@ static struct {
 } analytics;
 
 #define ROW_MAJOR 0
-
-/* The dtypes of a plan: NNStreamer's name, GstTensorDataType. */
-static const struct {
-	DLDataType dtype;
-	const char *name;
-	int type;
-} types[] = {
-	{ { kDLFloat, 32, 1 }, "float32", 11 },
-	{ { kDLFloat, 16, 1 }, "float16", 10 },
-	{ { kDLBfloat, 16, 1 }, "bfloat16", 13 },
-	{ { kDLUInt, 8, 1 }, "uint8", 6 },
-	{ { kDLInt, 8, 1 }, "int8", 1 },
-};
-
-/* The values of the properties. */
-struct options {
-	struct dlbuf_prepare_opts opts;
-	gint rule, fit, cut, filter, channels, layout, type;
-	guint64 timeout;
-	gchar *tensor_id, *device;
-};
 
 struct prepare {
 	GstBaseTransform parent;
@@ -96,402 +77,52 @@ G_DEFINE_TYPE(DlbufPrepare, element, GST_TYPE_BASE_TRANSFORM)
 
 /* ---------------------------------------------------------------- properties */
 
-static const GEnumValue rules[] = {
-	{ DLBUF_SIZE_EXACT, "width x height, as fit says", "exact" },
-	{ DLBUF_SIZE_SHORTEST, "The shorter side becomes shortest", "shortest" },
-	{ DLBUF_SIZE_LONGEST, "The longer side becomes longest", "longest" },
-	{ DLBUF_SIZE_BOTH, "shortest, or longest if the longer side would be more", "both" },
-	{ DLBUF_SIZE_PIXELS, "min-pixels to max-pixels, sides a multiple", "pixels" },
-	{ DLBUF_SIZE_SCALED, "scaled-width x scaled-height", "scaled" },
-	{ 0, NULL, NULL },
-};
-static const GEnumValue fits[] = {
-	{ DLBUF_FIT_STRETCH, "The aspect may change", "stretch" },
-	{ DLBUF_FIT_LETTERBOX, "All of the picture, with bars", "letterbox" },
-	{ DLBUF_FIT_CROP, "The centre of the picture", "crop" },
-	{ 0, NULL, NULL },
-};
-static const GEnumValue cuts[] = {
-	{ 0, "Rounded down", "floor" },
-	{ DLBUF_PREPARE_CUT_ROUND, "Rounded half to even, as torchvision's", "round" },
-	{ 0, NULL, NULL },
-};
-static const GEnumValue filters[] = {
-	{ DLBUF_FILTER_BILINEAR, "OpenCV's INTER_LINEAR, YOLO", "bilinear" },
-	{ DLBUF_FILTER_NEAREST, "The sample that has the position", "nearest" },
-	{ DLBUF_FILTER_AREA, "OpenCV's INTER_AREA", "area" },
-	{ DLBUF_FILTER_TRIANGLE, "Pillow's BILINEAR", "triangle" },
-	{ DLBUF_FILTER_CUBIC, "Pillow's BICUBIC", "cubic" },
-	{ DLBUF_FILTER_LANCZOS3, "Pillow's LANCZOS", "lanczos3" },
-	{ 0, NULL, NULL },
-};
-static const GEnumValue orders[] = {
-	{ DLBUF_CHANNELS_RGB, "Red, green, blue", "rgb" },
-	{ DLBUF_CHANNELS_BGR, "Blue, green, red", "bgr" },
-	{ DLBUF_CHANNELS_GREY, "Luma", "grey" },
-	{ 0, NULL, NULL },
-};
-static const GEnumValue layouts[] = {
-	{ 0, "[1, C, H, W]", "nchw" },
-	{ DLBUF_PREPARE_NHWC, "[1, H, W, C]", "nhwc" },
-	{ 0, NULL, NULL },
-};
-static const GEnumValue dtypes[] = {
-	{ 0, "32-bit float", "float32" },
-	{ 1, "16-bit float", "float16" },
-	{ 2, "Brain float", "bfloat16" },
-	{ 3, "Unsigned byte", "uint8" },
-	{ 4, "Signed byte", "int8" },
-	{ 0, NULL, NULL },
-};
-
-/*
- * The position of a property in struct options; `n` is the count of numbers of a LIST, or a
- * flag's bit.
- */
-enum kind { UINT, UINT64, INT, DOUBLE, LIST, FLAG, ENUM, STRING };
-#define AT(field) offsetof(struct options, field)
-static const struct property {
-	const char *name, *blurb;
-	enum kind kind;
-	size_t at;
-	guint n;
-	const char *word;		/* an ENUM's name, a STRING's default */
-	const GEnumValue *values;
-} properties[] = {
-	{ "width", "Width of the tensor, in pixels", UINT, AT(opts.width) },
-	{ "height", "Height of the tensor, in pixels", UINT, AT(opts.height) },
-	{ "rule", "Size of the scaled picture", ENUM, AT(rule), 0, "DlbufPrepareRule", rules },
-	{ "shortest", "Shorter side for rule", UINT, AT(opts.shortest) },
-	{ "longest", "Longer side for rule", UINT, AT(opts.longest) },
-	{ "min-pixels", "Fewest pixels for rule=pixels (0: no limit)", UINT64,
-	  AT(opts.min_pixels) },
-	{ "max-pixels", "Most pixels for rule=pixels (0: no limit)", UINT64,
-	  AT(opts.max_pixels) },
-	{ "multiple", "Both sides are multiples, for rule=pixels (0: 1)", UINT,
-	  AT(opts.multiple) },
-	{ "scaled-width", "Width of the scaled picture for rule=scaled", UINT,
-	  AT(opts.scaled_width) },
-	{ "scaled-height", "Height of the scaled picture for rule=scaled", UINT,
-	  AT(opts.scaled_height) },
-	{ "fit", "Place of the picture in width x height", ENUM, AT(fit), 0, "DlbufPrepareFit",
-	  fits },
-	{ "crop-pct", "Part of the scaled picture that fit=crop keeps (0: 1)", DOUBLE,
-	  AT(opts.crop_pct) },
-	{ "cut", "Where the cut of a larger picture begins", ENUM, AT(cut), 0, "DlbufPrepareCut",
-	  cuts },
-	{ "top-left", "fit=letterbox: all bars right and below", FLAG, AT(opts.flags),
-	  DLBUF_PREPARE_TOP_LEFT },
-	{ "no-enlarge", "fit=letterbox: never larger than it is", FLAG, AT(opts.flags),
-	  DLBUF_PREPARE_NO_ENLARGE },
-	{ "crop", "Part of the picture: \"x,y,width,height\" in pixels, with fractions", LIST,
-	  AT(opts.crop_x), 4 },
-	{ "turn", "Quarter turns clockwise, 0 to 3", UINT, AT(opts.turn) },
-	{ "flip-x", "Exchange left and right, after the turn", FLAG, AT(opts.flags),
-	  DLBUF_PREPARE_FLIP_X },
-	{ "flip-y", "Exchange top and bottom, after the turn", FLAG, AT(opts.flags),
-	  DLBUF_PREPARE_FLIP_Y },
-	{ "filter", "Weights of the samples", ENUM, AT(filter), 0, "DlbufPrepareFilter", filters },
-	{ "channels", "Channels of the tensor", ENUM, AT(channels), 0, "DlbufPrepareChannels",
-	  orders },
-	{ "layout", "Dimensions of the tensor", ENUM, AT(layout), 0, "DlbufPrepareLayout",
-	  layouts },
-	{ "type", "Type of the values", ENUM, AT(type), 0, "DlbufPrepareType", dtypes },
-	{ "pad-colour", "Colour of the bars, 0 to 255: one number, or \"r,g,b\" in the order of "
-	  "the channels", LIST, AT(opts.pad), 3 },
-	{ "scale", "A value of 0 to 255 becomes (v * scale - mean) / std (0: 1/255 for floats, 1 "
-	  "for integers)", DOUBLE, AT(opts.scale) },
-	{ "mean", "One number, or one per channel: \"0.485,0.456,0.406\"", LIST, AT(opts.mean), 3 },
-	{ "std", "One number, or one per channel (0: 1)", LIST, AT(opts.std), 3 },
-	{ "quant-scale", "uint8 and int8: the value is divided by it (0: 1)", DOUBLE,
-	  AT(opts.quant_scale) },
-	{ "zero-point", "uint8 and int8: added to the value", INT, AT(opts.zero_point) },
-	{ "exact", "Bytes on the CPU are within half a unit of the definition, not two thirds", FLAG,
-	  AT(opts.flags), DLBUF_PREPARE_EXACT },
-	{ "threads", "Threads that share the rows of a picture (0: 1), 64 at most", UINT,
-	  AT(opts.threads) },
-	{ "timeout", "Longest wait for a picture in a dma-buf to be complete, in nanoseconds "
-	  "(0: no limit)", UINT64, AT(timeout) },
-	{ "tensor-id", "id of the tensor in GstTensorMeta (GStreamer 1.26): the model's name of "
-	  "its input", STRING, AT(tensor_id), 0, "input" },
-	{ "device", "Device that prepares pictures in dma-bufs: \"cpu\", \"gles:0\"; \"auto\" is "
-	  "the fastest. The output is memory of the CPU", STRING, AT(device), 0, "cpu" },
-};
-
-/* The library's error text: its options have '_' where the properties have '-'. */
-static gchar *sentence(void)
-{
-	GString *said = g_string_new(dlbuf_last_error());
-
-	for (guint i = 0; i < G_N_ELEMENTS(properties); i++) {
-		gchar *option = g_strdelimit(g_strdup(properties[i].name), "-", '_');
-
-		g_string_replace(said, option, properties[i].name, 0);
-		g_free(option);
-	}
-	return g_string_free(said, FALSE);
-}
-
 #define FAIL(self, domain, code) do {						\
-	gchar *said_ = sentence();						\
+	gchar *said_ = options_sentence();					\
 	GST_ELEMENT_ERROR(self, domain, code, ("%s", said_), (NULL));		\
 	g_free(said_);								\
 } while (0)
 
-/* "1,2,3"; one number is used for all, except in a crop. NULL: all 0. */
-static gboolean parse(const char *text, double *numbers, guint n)
-{
-	double parsed[4] = { 0 };
-	const char *p = text ? text : "";
-	gchar *end;
-	guint i;
-
-	/* g_ascii_strtod() also reads hexadecimal numbers. */
-	if (text && (!*text || strpbrk(text, "xX")))
-		return FALSE;
-	for (i = 0; i < n && *p; i++) {
-		parsed[i] = g_ascii_strtod(p, &end);
-		if (end == p || (*end && (*end != ',' || !end[1])))
-			return FALSE;
-		p = *end ? end + 1 : end;
-	}
-	if (*p || (i && i < n && (i > 1 || n == 4)))
-		return FALSE;
-	for (guint j = 0; j < n; j++)
-		numbers[j] = i == 1 ? parsed[0] : parsed[j];
-	return TRUE;
-}
-
 static void set_property(GObject *object, guint id, const GValue *value, GParamSpec *spec)
 {
-	const struct property *p = &properties[id - 1];
 	DlbufPrepare *self = (DlbufPrepare *)object;
-	void *at = (char *)&self->set + p->at;
-	gboolean is_good;
+	gboolean is_late;
 
 	GST_OBJECT_LOCK(self);
-	if (self->is_started) {
-		GST_OBJECT_UNLOCK(self);
-		GST_WARNING_OBJECT(self, "%s is not changed: it can be set in NULL and READY",
-				   p->name);
-		return;
-	}
-	switch (p->kind) {
-	case UINT: *(guint *)at = g_value_get_uint(value); break;
-	case UINT64: *(guint64 *)at = g_value_get_uint64(value); break;
-	case INT: *(gint *)at = g_value_get_int(value); break;
-	case DOUBLE: *(double *)at = g_value_get_double(value); break;
-	case ENUM: *(gint *)at = g_value_get_enum(value); break;
-	case FLAG:
-		*(guint32 *)at &= ~p->n;
-		*(guint32 *)at |= g_value_get_boolean(value) ? p->n : 0;
-		break;
-	case LIST:
-		/* A property cannot fail: start() does. */
-		is_good = parse(g_value_get_string(value), at, p->n);
-		g_object_set_data_full(object, p->name, is_good ? NULL :
-				       g_value_dup_string(value), g_free);
-		break;
-	case STRING:
-		g_free(*(gchar **)at);
-		*(gchar **)at = g_value_dup_string(value);
-		break;
-	}
+	is_late = self->is_started;
+	if (!is_late)
+		options_set(&self->set, object, id, value);
 	GST_OBJECT_UNLOCK(self);
+	if (is_late)
+		GST_WARNING_OBJECT(self, "%s is not changed: it can be set in NULL and READY",
+				   spec->name);
 }
 
 static void get_property(GObject *object, guint id, GValue *value, GParamSpec *spec)
 {
-	const struct property *p = &properties[id - 1];
 	DlbufPrepare *self = (DlbufPrepare *)object;
-	const void *at = (const char *)&self->set + p->at;
-	GString *text;
 
 	GST_OBJECT_LOCK(self);
-	switch (p->kind) {
-	case UINT: g_value_set_uint(value, *(const guint *)at); break;
-	case UINT64: g_value_set_uint64(value, *(const guint64 *)at); break;
-	case INT: g_value_set_int(value, *(const gint *)at); break;
-	case DOUBLE: g_value_set_double(value, *(const double *)at); break;
-	case ENUM: g_value_set_enum(value, *(const gint *)at); break;
-	case FLAG: g_value_set_boolean(value, !!(*(const guint32 *)at & p->n)); break;
-	case STRING: g_value_set_string(value, *(gchar *const *)at); break;
-	case LIST:
-		text = g_string_new(NULL);
-		for (guint i = 0; i < p->n; i++) {
-			char number[G_ASCII_DTOSTR_BUF_SIZE];
-
-			g_string_append_printf(text, "%s%s", i ? "," : "", g_ascii_dtostr(
-				number, sizeof(number), ((const double *)at)[i]));
-		}
-		g_value_take_string(value, g_string_free(text, FALSE));
-		break;
-	}
+	options_get(&self->set, id, value);
 	GST_OBJECT_UNLOCK(self);
-}
-
-static GParamSpec *spec_of(const struct property *p)
-{
-	const GParamFlags flags = (GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS |
-						GST_PARAM_MUTABLE_READY);
-	const char *n = p->name, *b = p->blurb;
-	GType type;
-
-	switch (p->kind) {
-	case UINT: return g_param_spec_uint(n, n, b, 0, G_MAXUINT, 0, flags);
-	case UINT64: return g_param_spec_uint64(n, n, b, 0, G_MAXUINT64, 0, flags);
-	case INT: return g_param_spec_int(n, n, b, G_MININT, G_MAXINT, 0, flags);
-	case DOUBLE: return g_param_spec_double(n, n, b, -G_MAXDOUBLE, G_MAXDOUBLE, 0, flags);
-	case FLAG: return g_param_spec_boolean(n, n, b, FALSE, flags);
-	case LIST: return g_param_spec_string(n, n, b, p->n == 4 ? "0,0,0,0" : "0,0,0", flags);
-	case STRING: return g_param_spec_string(n, n, b, p->word, flags);
-	case ENUM: break;
-	}
-	type = g_enum_register_static(p->word, p->values);
-	gst_type_mark_as_plugin_api(type, 0);
-	return g_param_spec_enum(n, n, b, type, 0, flags);
 }
 
 /* ---------------------------------------------------------------- caps */
 
-struct lists {
-	GValue raw, bayer, drm;
-};
-
-/* Whether the library can prepare a square of this format. The check is that of a plan. */
-static int plans(uint32_t code, enum dlbuf_code_space space, const struct dlbuf_prepare_opts *opts)
-{
-	struct dlbuf_frame frame = { .size = sizeof(frame), .width = 16, .height = 16,
-		.code = code, .code_space = space };
-	struct dlbuf_prepare_opts o = *opts;
-	struct dlbuf_prepare *plan;
-	int ret;
-
-	if (o.crop_x >= 0 && o.crop_y >= 0 && o.crop_width >= 0 && o.crop_height >= 0)
-		o.crop_x = o.crop_y = o.crop_width = o.crop_height = 0;
-	ret = dlbuf_prepare_create(NULL, &frame, &o, &plan);
-	if (!ret)
-		dlbuf_prepare_destroy(plan);
-	return ret;
-}
-
-static gboolean is_prepared(uint32_t code, enum dlbuf_code_space space)
-{
-	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = 16, .height = 16);
-
-	return !plans(code, space, &opts);
-}
-
-static int add_name(const char *name, enum dlbuf_code_space space,
-		    const struct dlbuf_format_info *info, void *data)
-{
-	struct lists *lists = data;
-
-	if (space != DLBUF_CODE_GSTREAMER ||
-	    !(info->drm_code ? is_prepared(info->drm_code, DLBUF_CODE_DRM) :
-			       is_prepared(info->v4l2_code, DLBUF_CODE_V4L2)))
-		return 0;
-	if (strchr(info->channels, '/'))
-		dlbuf_gstreamer_append_(&lists->bayer, name);
-	else if (gst_video_format_from_string(name) != GST_VIDEO_FORMAT_UNKNOWN)
-		dlbuf_gstreamer_append_(&lists->raw, name);
-	return 0;
-}
-
-static int add_drm(const struct dlbuf_format_info *info, void *data)
-{
-#if GST_CHECK_VERSION(1, 24, 0)
-	struct lists *lists = data;
-	gchar *name;
-
-	if (info->drm_code && is_prepared(info->drm_code, DLBUF_CODE_DRM)) {
-		name = gst_video_dma_drm_fourcc_to_string(info->drm_code, DLBUF_MOD_LINEAR);
-		if (name)
-			dlbuf_gstreamer_append_(&lists->drm, name);
-		g_free(name);
-	}
-#endif
-	return 0;
-}
-
-static void append(GstCaps *caps, const char *name, const char *memory, const char *field,
-		   const GValue *list)
-{
-	GstStructure *s;
-
-	if (!gst_value_list_get_size(list))
-		return;
-	s = gst_structure_new(name, "width", GST_TYPE_INT_RANGE, 1, G_MAXINT, "height",
-			      GST_TYPE_INT_RANGE, 1, G_MAXINT, "framerate",
-			      GST_TYPE_FRACTION_RANGE, 0, 1, G_MAXINT, 1, NULL);
-	if (memory)
-		gst_structure_set(s, "format", G_TYPE_STRING, "DMA_DRM", NULL);
-	gst_structure_set_value(s, field, list);
-	gst_caps_append_structure_full(caps, s, memory ?
-		gst_caps_features_new(memory, NULL) : NULL);
-}
-
-/*
- * Linear pictures. Caps of memory:DMABuf without a modifier, as before GStreamer 1.24, are not
- * among them, because the layout of the picture is unknown.
- */
-static GstCaps *sink_caps(void)
-{
-	GstCaps *caps = gst_caps_new_empty();
-	struct lists lists = { .raw = G_VALUE_INIT };
-
-	g_value_init(&lists.raw, GST_TYPE_LIST);
-	g_value_init(&lists.bayer, GST_TYPE_LIST);
-	g_value_init(&lists.drm, GST_TYPE_LIST);
-	dlbuf_format_names(add_name, &lists);
-	dlbuf_format_each(add_drm, &lists);
-	append(caps, "video/x-raw", GST_CAPS_FEATURE_MEMORY_DMABUF, "drm-format", &lists.drm);
-	append(caps, "video/x-raw", NULL, "format", &lists.raw);
-	append(caps, "video/x-bayer", NULL, "format", &lists.bayer);
-	g_value_unset(&lists.raw);
-	g_value_unset(&lists.bayer);
-	g_value_unset(&lists.drm);
-	return caps;
-}
-
-#define TENSORS "other/tensors,format=(string)static,num_tensors=(int)1"
-
-/* The formats of a tensor [1, H, W, C] of uint8, by enum dlbuf_channels. */
-static const char *const pictures[] = { "RGB", "BGR", "GRAY8" };
-
-/* Finds the caps of the outputs that pictures of these caps can become. */
-static void append_results(DlbufPrepare *self, const GstStructure *in, GstCaps *caps)
-{
-	const GValue *rate = gst_structure_get_value(in, "framerate");
-	GstStructure *s = gst_structure_from_string(TENSORS, NULL), *picture = NULL;
-
-	GST_OBJECT_LOCK(self);
-	gst_structure_set(s, "types", G_TYPE_STRING, types[self->set.type].name, NULL);
-	if (self->set.layout && types[self->set.type].dtype.code == kDLUInt)
-		picture = gst_structure_new("video/x-raw", "format", G_TYPE_STRING,
-					    pictures[self->set.channels], NULL);
-	GST_OBJECT_UNLOCK(self);
-	if (rate)
-		gst_structure_set_value(s, "framerate", rate);
-	if (rate && picture)
-		gst_structure_set_value(picture, "framerate", rate);
-	gst_caps_append_structure(caps, s);
-	if (picture)
-		gst_caps_append_structure(caps, picture);
-}
-
 static GstCaps *transform_caps(GstBaseTransform *trans, GstPadDirection direction, GstCaps *caps,
 			       GstCaps *filter)
 {
+	DlbufPrepare *self = (DlbufPrepare *)trans;
 	GstCaps *result, *both;
 
 	if (direction == GST_PAD_SRC) {
 		result = gst_pad_get_pad_template_caps(trans->sinkpad);
 	} else {
 		result = gst_caps_new_empty();
+		GST_OBJECT_LOCK(self);
 		for (guint i = 0; i < gst_caps_get_size(caps); i++)
-			append_results((DlbufPrepare *)trans, gst_caps_get_structure(caps, i),
-				       result);
+			caps_append_outputs(result, gst_caps_get_structure(caps, i), &self->set);
+		GST_OBJECT_UNLOCK(self);
 		result = gst_caps_simplify(result);
 	}
 	if (!filter)
@@ -614,42 +245,12 @@ static int plan_of_caps(DlbufPrepare *self, const GstCaps *caps)
 	return dlbuf_format_find(format.code, format.modifier, format.code_space, &self->layout);
 }
 
-/* The colours of a picture are the input's, as R, G and B or luma of full range. */
-static void describe_picture(const DlbufPrepare *self, GstStructure *s)
-{
-	const struct options *o = &self->used;
-	const struct dlbuf_prepare_info *i = &self->info;
-	const GstVideoInfo *info = &self->format.info;
-	GstVideoColorimetry c = info->colorimetry;
-	double aspect = (double)GST_VIDEO_INFO_PAR_N(info) / GST_VIDEO_INFO_PAR_D(info);
-	double w = i->scaled_width, h = i->scaled_height;
-	gchar *colour;
-	gint n, d;
-
-	/* The other rules keep the aspect, except for rounding. */
-	if (o->rule == DLBUF_SIZE_SCALED || (o->rule == DLBUF_SIZE_EXACT && !o->fit))
-		aspect *= i->crop_width / i->crop_height * (i->turn % 2 ? w / h : h / w);
-	gst_util_double_to_fraction(i->turn % 2 ? 1 / aspect : aspect, &n, &d);
-	c.range = GST_VIDEO_COLOR_RANGE_0_255;
-	if (o->channels != DLBUF_CHANNELS_GREY)
-		c.matrix = GST_VIDEO_COLOR_MATRIX_RGB;
-	else if (c.matrix <= GST_VIDEO_COLOR_MATRIX_RGB)
-		c.matrix = GST_VIDEO_COLOR_MATRIX_BT601;
-	colour = gst_video_colorimetry_to_string(&c);
-	gst_structure_set(s, "width", G_TYPE_INT, (int)self->shape[2], "height", G_TYPE_INT,
-			  (int)self->shape[1], "interlace-mode", G_TYPE_STRING, "progressive",
-			  "colorimetry", G_TYPE_STRING, colour, "pixel-aspect-ratio",
-			  GST_TYPE_FRACTION, n, d, NULL);
-	g_free(colour);
-}
-
-/* The caps have all known values, so that the next element adds no wrong ones. */
 static GstCaps *fixate_caps(GstBaseTransform *trans, GstPadDirection direction, GstCaps *caps,
 			    GstCaps *other)
 {
 	DlbufPrepare *self = (DlbufPrepare *)trans;
-	GstCaps *all, *peer, *result = NULL;
-	gchar *dimensions, *peer_text, *text;
+	GstCaps *all, *peer, *result;
+	gchar *peer_text, *text;
 
 	if (direction != GST_PAD_SINK || !self->cpu || !gst_caps_is_fixed(caps))
 		return gst_caps_fixate(other);
@@ -658,37 +259,11 @@ static GstCaps *fixate_caps(GstBaseTransform *trans, GstPadDirection direction, 
 		FAIL(self, STREAM, FORMAT);
 		return gst_caps_new_empty();
 	}
-	/* Innermost first, as NNStreamer has them. */
-	dimensions = g_strdup_printf("%d:%d:%d:1", (int)self->shape[3], (int)self->shape[2],
-				     (int)self->shape[1]);
 	all = transform_caps(trans, direction, caps, NULL);
-	for (guint i = 0; i < gst_caps_get_size(all); i++) {
-		GstStructure *s = gst_caps_get_structure(all, i);
-
-		if (gst_structure_has_name(s, "video/x-raw"))
-			describe_picture(self, s);
-		else
-			gst_structure_set(s, "dimensions", G_TYPE_STRING, dimensions, NULL);
-		if (!gst_structure_has_field(s, "framerate"))
-			gst_structure_set(s, "framerate", GST_TYPE_FRACTION, 0, 1, NULL);
-	}
-	g_free(dimensions);
+	caps_describe(all, &self->format.info, &self->used, &self->info);
 	/* In the next element's order; after a capsfilter `other` does not have that order. */
 	peer = gst_pad_peer_query_caps(trans->srcpad, NULL);
-	if (gst_caps_is_any(peer))
-		result = gst_caps_copy_nth(all, 0);
-	for (guint p = 0; p < gst_caps_get_size(peer) && !result; p++) {
-		GstCaps *one = gst_caps_copy_nth(peer, p);
-
-		/* NNStreamer compares them by itself: "3:2:2" is "3:2:2:1". */
-		gst_structure_remove_field(gst_caps_get_structure(one, 0), "dimensions");
-		for (guint i = 0; i < gst_caps_get_size(all) && !result; i++) {
-			result = gst_caps_copy_nth(all, i);
-			if (!gst_caps_is_subset(result, one))
-				gst_clear_caps(&result);
-		}
-		gst_caps_unref(one);
-	}
+	result = caps_choose(all, peer);
 	if (!result) {
 		text = gst_caps_to_string(all);
 		peer_text = gst_caps_to_string(peer);
@@ -720,14 +295,14 @@ static gboolean set_caps(GstBaseTransform *trans, GstCaps *in, GstCaps *out)
 		FAIL(self, STREAM, FORMAT);
 		return FALSE;
 	}
-	self->is_picture = gst_structure_has_name(gst_caps_get_structure(out, 0), "video/x-raw");
+	self->is_picture = caps_is_picture(gst_caps_get_structure(out, 0));
 	for (i = 3, step = 1; i >= 0; step *= self->shape[i--]) {
 		/* GStreamer's pictures have rows of whole words. */
 		if (self->is_picture && i == 1)
 			step = GST_ROUND_UP_4(step);
 		self->strides[i] = step;
 	}
-	self->bytes = (gsize)step * types[self->used.type].dtype.bits / 8;
+	self->bytes = (gsize)step * value_types[self->used.type].dtype.bits / 8;
 	return TRUE;
 }
 
@@ -889,7 +464,7 @@ static void make_pool(DlbufPrepare *self)
 {
 	struct shared_kind kind = {
 		.dev = self->dev, .cpu = self->cpu, .bytes = self->bytes,
-		.dtype = types[self->used.type].dtype,
+		.dtype = value_types[self->used.type].dtype,
 	};
 
 	if (self->pool)
@@ -1052,7 +627,7 @@ static void add_tensor(const DlbufPrepare *self, GstBuffer *out)
 	gst_buffer_append_memory(data, gst_memory_ref(gst_buffer_peek_memory(out, 0)));
 	tensors[0] = analytics.tensor(
 		g_quark_from_string(self->used.tensor_id ? self->used.tensor_id : ""),
-		types[self->used.type].type, data, ROW_MAJOR, 4, dims);
+		value_types[self->used.type].number, data, ROW_MAJOR, 4, dims);
 	analytics.set(analytics.add(out), 1, tensors);
 }
 
@@ -1083,7 +658,7 @@ static int transform_mapped(DlbufPrepare *self, GstBuffer *in, GstBuffer *out)
 
 	if (!gst_buffer_map(out, &map, GST_MAP_WRITE))
 		return dlbuf_fail(-EIO, "cannot map the tensor");
-	tensor = wrap(map.data, types[self->used.type].dtype, 4, self->shape,
+	tensor = wrap(map.data, value_types[self->used.type].dtype, 4, self->shape,
 		      self->strides);
 	/* A picture's rows end with bytes that are no values. */
 	for (gssize y = 0, row = self->shape[2] * self->shape[3]; self->is_picture &&
@@ -1114,36 +689,6 @@ static GstFlowReturn transform(GstBaseTransform *trans, GstBuffer *in, GstBuffer
 
 /* ---------------------------------------------------------------- the element */
 
-/*
- * Refuses values that the library would not notice (texts that are no numbers, and values that
- * it ignores), and values that it refuses for every picture. Whether a crop fits depends on the
- * picture.
- */
-static int check_properties(DlbufPrepare *self)
-{
-	const struct dlbuf_prepare_opts *o = &self->used.opts;
-	gchar *text;
-	int ret;
-
-	for (guint i = 0; i < G_N_ELEMENTS(properties); i++) {
-		const struct property *p = &properties[i];
-
-		GST_OBJECT_LOCK(self);
-		text = g_strdup(g_object_get_data(G_OBJECT(self), p->name));
-		GST_OBJECT_UNLOCK(self);
-		if (!text)
-			continue;
-		ret = dlbuf_fail(-EINVAL, "%s=\"%s\" is not %s with commas between them", p->name,
-				 text, p->n == 4 ? "4 numbers" : "1 number, or 3");
-		g_free(text);
-		return ret;
-	}
-	if ((o->quant_scale || o->zero_point) && o->dtype.bits != 8)
-		return dlbuf_fail(-EINVAL, "quant-scale and zero-point are for the types uint8 "
-				  "and int8");
-	return plans(DLBUF_FOURCC('R', 'G', '2', '4'), DLBUF_CODE_DRM, o);
-}
-
 static gboolean stop(GstBaseTransform *trans)
 {
 	DlbufPrepare *self = (DlbufPrepare *)trans;
@@ -1153,8 +698,7 @@ static gboolean stop(GstBaseTransform *trans)
 	self->plan = NULL;
 	dlbuf_device_close(self->cpu);
 	self->cpu = self->dev = NULL;
-	g_clear_pointer(&self->used.tensor_id, g_free);
-	g_clear_pointer(&self->used.device, g_free);
+	options_finish(&self->used);
 	GST_OBJECT_LOCK(self);
 	self->is_started = FALSE;
 	GST_OBJECT_UNLOCK(self);
@@ -1164,22 +708,14 @@ static gboolean stop(GstBaseTransform *trans)
 static gboolean start(GstBaseTransform *trans)
 {
 	DlbufPrepare *self = (DlbufPrepare *)trans;
-	struct options *o = &self->used;
+	const struct options *o = &self->used;
 	struct dlbuf_device *dev;
 
 	GST_OBJECT_LOCK(self);
-	*o = self->set;
-	o->tensor_id = g_strdup(self->set.tensor_id);
-	o->device = g_strdup(self->set.device ? self->set.device : "cpu");
+	options_copy(&self->used, &self->set);
 	self->is_started = TRUE;
 	GST_OBJECT_UNLOCK(self);
-	o->opts.rule = o->rule;
-	o->opts.fit = o->fit;
-	o->opts.filter = o->filter;
-	o->opts.channels = o->channels;
-	o->opts.dtype = types[o->type].dtype;
-	o->opts.flags |= o->layout | o->cut;
-	if (check_properties(self)) {
+	if (options_check(o, G_OBJECT(self))) {
 		FAIL(self, LIBRARY, SETTINGS);
 		stop(trans);
 		return FALSE;
@@ -1203,16 +739,13 @@ static gboolean start(GstBaseTransform *trans)
 
 static void finalize(GObject *object)
 {
-	g_free(((DlbufPrepare *)object)->set.tensor_id);
-	g_free(((DlbufPrepare *)object)->set.device);
+	options_finish(&((DlbufPrepare *)object)->set);
 	G_OBJECT_CLASS(element_parent_class)->finalize(object);
 }
 
 static void element_init(DlbufPrepare *self)
 {
-	self->set.opts.size = sizeof(self->set.opts);
-	self->set.tensor_id = g_strdup("input");
-	self->set.device = g_strdup("cpu");
+	options_init(&self->set);
 	gst_base_transform_set_qos_enabled(&self->parent, TRUE);
 }
 
@@ -1221,17 +754,12 @@ static void element_class_init(DlbufPrepareClass *class)
 	GstBaseTransformClass *trans = GST_BASE_TRANSFORM_CLASS(class);
 	GstElementClass *gst = GST_ELEMENT_CLASS(class);
 	GObjectClass *object = G_OBJECT_CLASS(class);
-	GstCaps *sink = sink_caps(), *src;
+	GstCaps *sink = caps_of_pictures(), *src = caps_of_outputs();
 
 	object->set_property = set_property;
 	object->get_property = get_property;
 	object->finalize = finalize;
-	for (guint i = 0; i < G_N_ELEMENTS(properties); i++)
-		g_object_class_install_property(object, i + 1, spec_of(&properties[i]));
-	src = gst_caps_from_string(TENSORS ",types=(string){float32,float16,bfloat16,uint8,int8},"
-				   "framerate=(fraction)[0/1,max];"
-				   "video/x-raw,format=(string){RGB,BGR,GRAY8},width=(int)[1,max],"
-				   "height=(int)[1,max],framerate=(fraction)[0/1,max]");
+	options_install(object);
 	gst_element_class_add_pad_template(gst, gst_pad_template_new("sink", GST_PAD_SINK,
 		GST_PAD_ALWAYS, sink));
 	gst_element_class_add_pad_template(gst, gst_pad_template_new("src", GST_PAD_SRC,

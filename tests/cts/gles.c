@@ -428,6 +428,7 @@ static void huge(void *arg)
 	CHECK_ERR(dlbuf_prepare_create(&dev->base, &frame, &wide, &plan), -EOPNOTSUPP);
 	CHECK_SAYS("its textures have up to");
 	CHECK(!plan);
+	dlbuf_prepare_destroy(plan);
 	/* A smaller one, for the dma-buf of a frame: the lab has no 256 MiB for one. */
 	REQUIRE_OK(dlbuf_import(&dev->base, to, &layout, NULL, &out));
 	REQUIRE_OK(dlbuf_prepare_create(&dev->base, &frame, &same, &plan));

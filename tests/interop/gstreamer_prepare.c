@@ -295,17 +295,31 @@ TEST(prepare_values)
 
 #define NV12_DMABUF "v4l2src io-mode=dmabuf", "video/x-raw,format=NV12,width=640,height=360"
 
-/*
- * On another device, by its name and by device=auto, which also reads what is in no dma-buf. The
- * device is llvmpipe, without its threads, which would be counted as left over.
- */
-TEST(prepare_device)
+/* Without its threads, which would be counted as left over, and without other drivers. */
+static void use_llvmpipe(void)
 {
 	static const char *const env[][2] = { { "LP_NUM_THREADS", "0" },
 		{ "MESA_SHADER_CACHE_DIR", "/tmp/mesa" },
 		{ "DLBUF_CUDA_LIBRARY", "none" }, { "DLBUF_HIP_LIBRARY", "none" },
 		{ "DLBUF_LEVELZERO_LIBRARY", "none" }, { "DLBUF_OPENCL_LIBRARY", "none" },
-		{ "DLBUF_VULKAN_LIBRARY", "none" } };
+		{ "DLBUF_VULKAN_LIBRARY", "none" }, { "GST_GL_PLATFORM", "egl" },
+		{ "GST_GL_WINDOW", "surfaceless" }, { "GST_GL_API", "gles2" } };
+	struct dlbuf_device *dev;
+
+	for (size_t i = 0; i < sizeof(env) / sizeof(env[0]); i++)
+		REQUIRE(!setenv(env[i][0], env[i][1], 1));
+	/* Also that of a device that is refused. */
+	KTAP_KEEPS(KTAP_FDS | KTAP_MAPS | KTAP_HEAP, "EGL's drivers stay in the process");
+	if (!dlbuf_device_open("gles:0", NULL, &dev))
+		dlbuf_device_close(dev);
+	if (dlbuf_device_open("gles:software", NULL, &dev))
+		SKIP("%s", dlbuf_last_error());
+	dlbuf_device_close(dev);
+}
+
+/* On another device, by its name and by device=auto, which also reads what is in no dma-buf. */
+TEST(prepare_device)
+{
 	static const struct preparation runs[] = {
 		{ NV12_DMABUF, "width=64 height=48 fit=letterbox device=gles:software", "float32",
 		  "64:48:3:1", PREPARE(.width = 64, .height = 48, .fit = DLBUF_FIT_LETTERBOX, F32) },
@@ -322,25 +336,50 @@ TEST(prepare_device)
 		  "width=64 height=64 device=cpu:0", "float32", "64:64:3:1",
 		  PREPARE(.width = 64, .height = 64, F32) },
 	};
-	struct dlbuf_device *dev;
 	struct stream s;
 	GstElement *raw;
 
-	for (size_t i = 0; i < sizeof(env) / sizeof(env[0]); i++)
-		REQUIRE(!setenv(env[i][0], env[i][1], 1));
-	/* Also that of a device that is refused. */
-	KTAP_KEEPS(KTAP_FDS | KTAP_MAPS | KTAP_HEAP, "EGL's drivers stay in the process");
-	if (!dlbuf_device_open("gles:0", NULL, &dev))
-		dlbuf_device_close(dev);
-	if (dlbuf_device_open("gles:software", NULL, &dev))
-		SKIP("%s", dlbuf_last_error());
-	dlbuf_device_close(dev);
+	use_llvmpipe();
 	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
 		start_prepare(&s, &raw, runs[i].source, runs[i].text, runs[i].properties);
 		for (int j = 0; j < 4; j++)
 			one_pair(&s, raw, &runs[i]);
 		stop_prepare(&s, raw);
 	}
+}
+
+#define GLUPLOAD " ! tee name=g g. ! queue max-size-buffers=1 ! glupload ! gldownload ! " \
+	"appsink name=gl sync=false max-buffers=1 g. ! queue max-size-buffers=1"
+
+/*
+ * Beside GStreamer's own elements of GL, whose context is current on a thread of theirs. What they
+ * give back of a dma-buf is their driver's matter, and is not compared.
+ */
+TEST(prepare_beside_glupload)
+{
+	static const struct preparation run = { NV12_DMABUF GLUPLOAD,
+		"width=64 height=48 device=gles:software", "float32", "64:48:3:1",
+		PREPARE(.width = 64, .height = 48, F32) };
+	GstElement *raw, *gl;
+	GstSample *sample;
+	struct stream s;
+
+	use_llvmpipe();
+	start_prepare(&s, &raw, run.source, run.text, run.properties);
+	gl = gst_bin_get_by_name(GST_BIN(s.pipeline), "gl");
+	REQUIRE(gl);
+	for (int j = 0; j < 3; j++) {
+		one_pair(&s, raw, &run);
+		sample = gst_app_sink_try_pull_sample(GST_APP_SINK(gl), 300 * GST_SECOND);
+		REQUIRE(sample);
+		CHECK_EQ(gst_buffer_get_size(gst_sample_get_buffer(sample)), 640 * 360 * 3 / 2);
+		gst_sample_unref(sample);
+	}
+	gst_object_unref(gl);
+	/* Mesa keeps fds of GStreamer's display. */
+	gst_element_set_state(s.pipeline, GST_STATE_NULL);
+	s.fds = count_fds();
+	stop_prepare(&s, raw);
 }
 
 static void push_to(struct stream *s, const char *properties, const char *behind);

@@ -577,6 +577,9 @@ def tried(p):
     assert all(t.reason for t in p.trials if not t.seconds)
     return timed
 
+def planned(p):
+    return sorted(plan.device.name if plan.device else "cpu" for plan, _ in p._plans.values())
+
 planes = frame()
 p, q = (dlbuf.Preparer(size=32, device=d) for d in ("auto", "cpu"))
 want, info = q(planes)
@@ -606,6 +609,7 @@ near(got, want)
 p._choice = p._choice._replace(device=software, name=software.name)
 p._plans.clear()
 near(p(planes)[0], want)
+assert planned(p) == [software.name]
 assert p(planes)[0].device.name == "cpu"
 out = dlbuf.alloc((2, 3, 32, 32), "float32")
 assert p(planes, out=out, index=1)[0] is out
@@ -616,6 +620,7 @@ near(p.crops(planes, tiles)[0], q.crops(planes, tiles)[0])
 array = np.zeros((1, 3, 32, 32), "float32")
 assert p(planes, out=array)[0] is array
 near(dlbuf.from_dlpack(array), want)
+assert planned(p) == ["cpu", software.name]
 mosaic = dlbuf.alloc((48, 64), "uint8", ["cpu"])
 near(p(mosaic, format="SRGGB8")[0], q(mosaic, format="SRGGB8")[0])
 # A child chooses for itself: this driver works in none.
