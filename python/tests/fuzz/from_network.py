@@ -91,6 +91,7 @@ class Receiver:
             "listen": {"endpoints": []}, "connect": {"endpoints": []}})))
         self.frames = dlbuf.zenoh.subscribe(KEY, self.session, pool=1, timeout=0,
                                             max_bytes=len(CONTENT) - 1)
+        self.nv12 = dlbuf.find_format("NV12")[0]
         alloc = dlbuf.zenoh.alloc
 
         def counted(*args, **kwargs):
@@ -118,7 +119,11 @@ def one(data):
     before = frames.received, frames.refused, receiver.allocated, frames.copied_bytes
     sent, payload = message(p)
     encoding = "zenoh/bytes" if p.ConsumeIntInRange(0, 63) == 63 else dlbuf.zenoh.ENCODING
-    receiver.session.put(KEY, CONTENT[:payload], encoding=encoding, attachment=sent)
+    how = p.ConsumeIntInRange(0, 15)
+    # As subscribe(format="NV12").
+    frames._format = receiver.nv12 if how in (6, 7) else None
+    receiver.session.put(KEY, CONTENT[:payload], encoding=encoding,
+                         attachment=None if how == 8 else sent)
     assert frames.received + frames.refused == before[0] + before[1] + 1
     # Nothing is allocated, nor copied, before the frame is wanted.
     assert (receiver.allocated, frames.copied_bytes) == before[2:]
