@@ -383,20 +383,33 @@ TEST_BETWEEN(read_only_is_not_writable_by_a_peer, begin(), end())
 	w->deleter(w);
 }
 
-/* A tensor whose bytes are not those of the dma-buf, and one of another device. */
-TEST_BETWEEN(not_the_memory, begin(), end())
+/* A GPU's tensors: a copy, whose bytes are not those of the dma-buf, and its memory itself. */
+TEST_BETWEEN(tensors_of_a_gpu, begin(), end())
 {
-	DLManagedTensorVersioned *t = tensor(1, (int64_t[]){ 8 }, NULL, 0, 0);
-	struct dlbuf_verbs_buffer *b;
-	struct dlbuf_tensor_info info;
+	DLBUF_OPTS(dlbuf_import_opts, copy, .flags = DLBUF_IMPORT_MAY_COPY,
+		   .paths = DLBUF_PATH_BIT(DLBUF_PATH_COPY));
+	DLBUF_OPTS(dlbuf_import_opts, host, .paths = DLBUF_PATH_BIT(DLBUF_PATH_HOST));
+	DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 }, .shape = (int64_t[]){ 64 } };
+	DLManagedTensorVersioned *t;
+	struct dlbuf_device *gpu;
+	struct dlbuf_verbs_key key;
+	struct ibv_sge one;
+	uint32_t n = 1;
 	uint64_t id;
 
-	add(DLBUF_RW, 0);
-	t->dl_tensor.device.device_type = kDLVulkan;
-	CHECK_ERR_SAYS(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id), -EOPNOTSUPP, "CPU");
-	t->dl_tensor.device.device_type = kDLCPU;
-	CHECK_OK(dlbuf_verbs_buffer_of_(v, t, 0, &info, &b));
+	KTAP_KEEPS(KTAP_FDS | KTAP_MAPS | KTAP_HEAP, "the driver");
+	add(DLBUF_RW, DLBUF_RW);
+	REQUIRE_OK(dlbuf_device_open("opencl:0", NULL, &gpu));
+	REQUIRE_OK(dlbuf_import(gpu, mem.fd, &layout, &copy, &t));
+	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, t, &one, &n), -EOPNOTSUPP, "copy");
+	CHECK_ERR(dlbuf_verbs_remote(v, t, DLBUF_READ, &key), -EOPNOTSUPP);
+	CHECK_ERR(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id), -EOPNOTSUPP);
 	t->deleter(t);
+	REQUIRE_OK(dlbuf_import(gpu, mem.fd, &layout, &host, &t));
+	CHECK_OK(dlbuf_verbs_sge(v, t, &one, &n));
+	CHECK_ERR_SAYS(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id), -EOPNOTSUPP, "CPU");
+	t->deleter(t);
+	dlbuf_device_close(gpu);
 }
 
 /* ---- cases: work */

@@ -561,7 +561,7 @@ behind-libcamera := $(b)/gcc/interop/uvc
 lab-pipewire := $(media) --gpu
 behind-pipewire := tests/interop/session
 lab-vaapi := $(media)
-lab-verbs := --with net
+lab-verbs := --with net --env OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
 lab-wrap := --with validation
 lab-zimg := $(media)
 behind-wrap := tests/interop/validated

@@ -537,7 +537,7 @@ static inline int dlbuf_verbs_sge(struct dlbuf_verbs *v, const DLManagedTensorVe
 	return 0;
 }
 
-/* What a peer needs to read or write a tensor: send it by the control connection. */
+/* The place of a tensor, for a peer that reads or writes it by RDMA. */
 struct dlbuf_verbs_key {
 	uint64_t addr;		/* ibv_send_wr.wr.rdma.remote_addr of the tensor's first byte */
 	uint64_t bytes;		/* from there to the end of its last element, gaps included */
@@ -601,9 +601,9 @@ static inline void dlbuf_verbs_work_ended_(struct dlbuf_verbs_buffer *b)
  *
  * access is DLBUF_READ for a buffer that is sent, or that a peer may read, and DLBUF_WRITE for
  * one that receives. tensor is borrowed and must be on a CPU device, because a network card
- * waits for no stream of a GPU: use dlbuf_tensor_import(). *id is the request's wr_id, which
- * must be IBV_SEND_SIGNALED, or any number that you find again, for a buffer that a peer
- * writes. opts and blocking as for dlbuf_acquire(); a deadline may be in opts.
+ * waits for no stream of a GPU: use dlbuf_tensor_import(). *id is the wr_id of a request with
+ * IBV_SEND_SIGNALED. For a buffer that a peer writes, keep it, and end it when the peer's
+ * immediate number has arrived. opts and blocking as for dlbuf_acquire().
  * -EINVAL      an argument is NULL, or the tensor's dma-buf is not registered
  * -EOPNOTSUPP  the tensor is not on a CPU device
  * and the errors of dlbuf_acquire().
