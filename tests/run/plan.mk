@@ -478,7 +478,7 @@ $(call step,cts@trial): build@gcc
 # Compares the errors that the calls of all these steps have returned with the headers' lists.
 $(call step,abi@errors): | unit@gcc unit@asan unit@cpu-only cts@cpu cts@cuda cts@gles cts@trial cts@cpu+fault cts@cuda+fault \
 		cts@vulkan+fault lab@alloc lab@camera lab@image lab@syncobj lab@alloc+fault lab@camera+fault \
-		interop@ffmpeg interop@gstreamer interop@nvvpi interop@pipewire interop@v4l2 interop@vaapi interop@verbs
+		interop@ffmpeg interop@gstreamer interop@nvvpi interop@pipewire interop@rdma interop@v4l2 interop@vaapi interop@verbs
 	$(ktap) -- tests/abi/errors $(dir) $(filter-out build@%,$|)
 
 # A kernel without sync_file. Not everywhere can the lab boot it. For Vulkan, whose
@@ -562,6 +562,8 @@ lab-pipewire := $(media) --gpu
 behind-pipewire := tests/interop/session
 lab-vaapi := $(media)
 lab-verbs := --with net --env OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
+lab-rdma := --with net
+behind-rdma := tests/interop/rxe
 lab-wrap := --with validation
 lab-zimg := $(media)
 behind-wrap := tests/interop/validated
