@@ -574,8 +574,14 @@ $(call step,$(addprefix interop@,$(filter-out %_stream %_prepare,$(call names,te
 # lab@broker runs the broker. examples@cameras has several cases for each of its programs.
 $(call step,examples@cameras): build@gcc | interop@build
 	$(ktap) --has $(dir)/gcc/examples/pool -- $(lab) -- tests/guest/nodes tests/interop/cameras $(dir)/gcc
-$(call step,$(addprefix examples@,$(filter-out broker epoll multiplanar pool,$(call names,examples/*.c examples/*.cpp)))): examples@%: build@gcc | interop@build
+$(call step,$(addprefix examples@,$(filter-out broker epoll multiplanar pool rdma,$(call names,examples/*.c examples/*.cpp)))): examples@%: build@gcc | interop@build
 	$(plain) --has $(dir)/gcc/examples/$* -- $(lab) $(lab-$*) -- $(behind-$*) $(example-$*) $(dir)/gcc/examples/$* $(args-$*)
+
+# From one guest to another, whose the cases are.
+pair-rdma = tests/interop/rxe tests/interop/rdma_pair $(dir)/gcc/examples/rdma
+$(call step,examples@rdma): build@gcc | interop@build
+	$(ktap) --has $(dir)/gcc/examples/rdma -- bash -o pipefail -c 'tests/guest/pair --with net --cpus 1 -- \
+		$(pair-rdma) sender -- $(pair-rdma) receiver | sed -u "s/^b: //; t; s/^/# /"'
 
 # The programs of docs/vpi.md, with the wheel that python@host has built.
 $(call step,verilog@doc): build@verilog build@verilator | python@host
