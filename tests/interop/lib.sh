@@ -13,6 +13,15 @@ packages_of()
 	done | xargs
 }
 
+# group_of NAME: the group of tests/guest/packages that has them
+group_of()
+{
+	case $1 in
+	rdma|verbs) echo net;;
+	*) echo media;;
+	esac
+}
+
 # compiler_for NAME COMPILER ARGS...: the machine's own, or where packages are needed for the guest's release
 compiler_for()
 {
@@ -22,8 +31,8 @@ compiler_for()
 	if [ -z "$(packages_of "$name")" ]; then
 		"$@"
 	else
-		sysroot_or_skip
-		tests/guest/cc --with media "$@"
+		sysroot_or_skip "$name"
+		tests/guest/cc --with "$(group_of "$name")" "$@"
 	fi
 }
 
@@ -34,13 +43,13 @@ flags_of()
 	packages=$(packages_of "$1")
 	[ -n "$packages" ] || return 0
 	# shellcheck disable=SC2086 # a list of names; why there is none, compiler_for says
-	{ tests/guest/cc --with media pkg-config "${@:2}" $packages || true; } | sed 's/-I/-isystem /g'
+	{ tests/guest/cc --with "$(group_of "$1")" pkg-config "${@:2}" $packages || true; } | sed 's/-I/-isystem /g'
 }
 
-# The group's packages may be out of reach: then nothing is said about the adapter.
+# sysroot_or_skip NAME: the group's packages may be out of reach: then nothing is said about the adapter
 sysroot_or_skip()
 {
 	local said
 	[ -x tests/guest/cc ] || skip 'the lab has no sysroot'
-	said=$(tests/guest/lab --with media --sysroot 2>&1 > /dev/null) || skip "no sysroot: $(tail -n 1 <<< "$said")"
+	said=$(tests/guest/lab --with "$(group_of "$1")" --sysroot 2>&1 > /dev/null) || skip "no sysroot: $(tail -n 1 <<< "$said")"
 }

@@ -481,7 +481,7 @@ $(call step,cts@trial): build@gcc
 # Compares the errors that the calls of all these steps have returned with the headers' lists.
 $(call step,abi@errors): | unit@gcc unit@asan unit@cpu-only cts@cpu cts@cuda cts@gles cts@trial cts@cpu+fault cts@cuda+fault \
 		cts@vulkan+fault lab@alloc lab@camera lab@image lab@syncobj lab@alloc+fault lab@camera+fault \
-		interop@ffmpeg interop@gstreamer interop@nvvpi interop@pipewire interop@v4l2 interop@vaapi
+		interop@ffmpeg interop@gstreamer interop@nvvpi interop@pipewire interop@rdma interop@v4l2 interop@vaapi interop@verbs
 	$(ktap) -- tests/abi/errors $(dir) $(filter-out build@%,$|)
 
 # A kernel without sync_file. Not everywhere can the lab boot it. For Vulkan, whose
@@ -564,6 +564,9 @@ behind-libcamera := $(b)/gcc/interop/uvc
 lab-pipewire := $(media) --gpu
 behind-pipewire := tests/interop/session
 lab-vaapi := $(media)
+lab-verbs := --with net --env OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
+lab-rdma := --with net
+behind-rdma := tests/interop/rxe
 lab-wrap := --with validation
 lab-zimg := $(media)
 behind-wrap := tests/interop/validated
@@ -574,7 +577,7 @@ $(call step,$(addprefix interop@,$(filter-out %_stream %_prepare,$(call names,te
 # lab@broker runs the broker. examples@cameras has several cases for each of its programs.
 $(call step,examples@cameras): build@gcc | interop@build
 	$(ktap) --has $(dir)/gcc/examples/pool -- $(lab) -- tests/guest/nodes tests/interop/cameras $(dir)/gcc
-$(call step,$(addprefix examples@,$(filter-out broker epoll multiplanar pool tcp,$(call names,examples/*.c examples/*.cpp)))): examples@%: build@gcc | interop@build
+$(call step,$(addprefix examples@,$(filter-out broker epoll multiplanar pool rdma tcp,$(call names,examples/*.c examples/*.cpp)))): examples@%: build@gcc | interop@build
 	$(plain) --has $(dir)/gcc/examples/$* -- $(lab) $(lab-$*) -- $(behind-$*) $(example-$*) $(dir)/gcc/examples/$* $(args-$*)
 
 # A camera of one guest, over TCP in a dma-buf of the other. The cases are those of guest B.
@@ -582,6 +585,12 @@ tcp = env $(pycache) tests/interop/tcp
 $(call step,examples@tcp): build@gcc | interop@build
 	$(ktap) --has $(dir)/gcc/examples/tcp -- bash -o pipefail -c 'tests/guest/pair --timeout 5000 --cpus 1 -- \
 		$(tcp) a $(dir)/gcc -- $(tcp) b $(dir)/gcc | sed -u "s/^b: //; t; s/^/# /"'
+
+# From one guest to another, whose the cases are.
+pair-rdma = tests/interop/rxe tests/interop/rdma_pair $(dir)/gcc/examples/rdma
+$(call step,examples@rdma): build@gcc | interop@build
+	$(ktap) --has $(dir)/gcc/examples/rdma -- bash -o pipefail -c 'tests/guest/pair --timeout 5000 --with net --cpus 1 -- \
+		$(pair-rdma) sender -- $(pair-rdma) receiver | sed -u "s/^b: //; t; s/^/# /"'
 
 # The programs of docs/vpi.md, with the wheel that python@host has built.
 $(call step,verilog@doc): build@verilog build@verilator | python@host

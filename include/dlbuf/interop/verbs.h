@@ -1,0 +1,720 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * RDMA by libibverbs: registers dma-bufs as memory regions, fills in the ibv_sge of a
+ * tensor, and holds its access and its lease until the work request is complete.
+ * Header-only; needs libibverbs and its headers, of rdma-core 34 or newer, and POSIX threads.
+ *
+ *	struct dlbuf_udmabuf mem;	// one for each buffer of the pool
+ *	struct dlbuf_verbs_buffer *buffer;
+ *	struct dlbuf_verbs *v;
+ *	struct ibv_sge sge;
+ *	uint32_t n = 1;
+ *	uint64_t id;
+ *
+ *	if (dlbuf_verbs_create(pd, &v) || dlbuf_udmabuf_create(bytes, NULL, &mem) ||
+ *	    dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &buffer))
+ *		errx(1, "%s", dlbuf_last_error());
+ *
+ *	... for each frame, whose tensor is on the CPU ...
+ *	if (dlbuf_verbs_sge(v, tensor, &sge, &n) ||
+ *	    dlbuf_verbs_begin(v, tensor, DLBUF_READ, NULL, &id))
+ *		errx(1, "%s", dlbuf_last_error());
+ *	wr.wr_id = id;
+ *	wr.sg_list = &sge;
+ *	wr.num_sge = n;
+ *	wr.send_flags = IBV_SEND_SIGNALED;
+ *	if (ibv_post_send(qp, &wr, &bad))
+ *		dlbuf_verbs_end(v, id);
+ *	tensor->deleter(tensor);
+ *
+ *	... for each completion, whatever its status ...
+ *	if (ibv_poll_cq(cq, 1, &wc) == 1 && wc.wr_id & DLBUF_VERBS_ID)
+ *		dlbuf_verbs_end(v, wc.wr_id);
+ *
+ * Two ways. dlbuf_verbs_add() tries ibv_reg_dmabuf_mr() first. A driver that takes no
+ * dma-bufs (rxe; others before their Linux of 5.12 or later) pins memory that the CPU has
+ * mapped, but not the mapping of a dma-buf. Then the memfd behind a udmabuf is registered,
+ * of dlbuf_udmabuf_create().
+ *
+ * The memfd. Make the buffer yourself and register it before anybody else has its memfd:
+ * whoever has it can punch a hole (fallocate()), which no seal forbids. The memfd then has
+ * other pages than the dma-buf, and a registration sends those. dlbuf_verbs_add() compares
+ * each page once, after it is pinned. A hole that is punched later changes neither the
+ * region nor the dma-buf.
+ *
+ * Addresses. Remote and local addresses of a region are offsets in the dma-buf and begin
+ * with 0, so no pointer of this process is sent to the peer.
+ *
+ * Costs. A buffer is found by its identity, as the library's cache finds it: no frame needs a
+ * registration. dlbuf_verbs_begin() allocates twice.
+ *
+ * fork(). A child cannot use the parent's regions: the calls return -ESTALE, and
+ * dlbuf_verbs_destroy() and dlbuf_verbs_remove() do nothing, because libibverbs would
+ * deregister the parent's. The mapping of a memfd is shared, so it needs no ibv_fork_init().
+ *
+ * Specification: ibv_reg_mr(3), ibv_post_send(3), ibv_poll_cq(3).
+ */
+#ifndef DLBUF_INTEROP_VERBS_H
+#define DLBUF_INTEROP_VERBS_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <infiniband/verbs.h>
+#include <linux/dma-buf.h>
+
+#include <dlbuf/buffer.h>
+#include <dlbuf/layout.h>
+#include <dlbuf/sync.h>
+#include <dlbuf/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The regions of one protection domain, and the work on them. */
+struct dlbuf_verbs;
+
+struct dlbuf_verbs_buffer {
+	struct ibv_mr *mr;	/* peeked */
+	uint64_t bytes;		/* of the region, which is the whole dma-buf */
+	int by_memfd;		/* 1: the driver took the memfd, not the dma-buf */
+	uint32_t access;	/* dlbuf_access of this machine */
+	uint32_t remote;	/* dlbuf_access of the peer, or 0 */
+	/* The rest is of this header. */
+	struct dlbuf_verbs *verbs_;
+	struct dlbuf_verbs_buffer *next_;
+	uint64_t dev_, ino_;
+	void *map_;		/* of the memfd; NULL without one */
+	int fd_;		/* keeps the inode number, and so the identity */
+	unsigned int owners_, works_;
+};
+
+struct dlbuf_verbs_work_ {
+	struct dlbuf_verbs_work_ *next;
+	struct dlbuf_verbs_buffer *buffer;
+	DLManagedTensorVersioned *tensor;
+	uint64_t id;
+};
+
+struct dlbuf_verbs {
+	struct ibv_pd *pd;
+	pid_t pid;
+	pthread_mutex_t lock;	/* no driver's call is made under it */
+	struct dlbuf_verbs_buffer *buffers;
+	struct dlbuf_verbs_work_ *works;
+	uint64_t last;		/* id */
+};
+
+/* Set in each id of dlbuf_verbs_begin(). Use a wr_id of your own without it. */
+#define DLBUF_VERBS_ID (1ull << 63)
+
+static inline int dlbuf_verbs_check_(const struct dlbuf_verbs *v)
+{
+	if (!v)
+		return dlbuf_fail(-EINVAL, "there is no struct dlbuf_verbs");
+	if (v->pid != getpid())
+		return dlbuf_fail(-ESTALE, "the regions belong to the parent process");
+	return 0;
+}
+
+/*
+ * Makes an empty set of regions. pd is borrowed and must live until dlbuf_verbs_destroy().
+ * *verbs is new. Does not block. All other calls may be made on any thread at any time.
+ * -EINVAL  pd or verbs is NULL
+ */
+static inline int dlbuf_verbs_create(struct ibv_pd *pd, struct dlbuf_verbs **verbs)
+{
+	struct dlbuf_verbs *v;
+
+	if (!pd || !verbs)
+		return dlbuf_fail(-EINVAL, "pd or verbs is NULL");
+	v = (struct dlbuf_verbs *)calloc(1, sizeof(*v));
+	if (!v)
+		return dlbuf_fail(-ENOMEM, "no memory");
+	if (pthread_mutex_init(&v->lock, NULL)) {
+		free(v);
+		return dlbuf_fail(-ENOMEM, "pthread_mutex_init() failed");
+	}
+	v->pd = pd;
+	v->pid = getpid();
+	*verbs = v;
+	return 0;
+}
+
+/* Deregisters and frees a buffer that is in no list. */
+static inline void dlbuf_verbs_free_(struct dlbuf_verbs_buffer *b)
+{
+	/* Fails only while memory windows are bound to it: then the region stays until its PD. */
+	if (b->mr)
+		ibv_dereg_mr(b->mr);
+	if (b->map_)
+		munmap(b->map_, (size_t)b->bytes);
+	if (b->fd_ >= 0)
+		close(b->fd_);
+	free(b);
+}
+
+/* Under the lock: removes a buffer without owners and work from the list. */
+static inline int dlbuf_verbs_unlink_(struct dlbuf_verbs_buffer *b)
+{
+	struct dlbuf_verbs_buffer **at = &b->verbs_->buffers;
+
+	if (b->owners_ || b->works_)
+		return 0;
+	while (*at != b)
+		at = &(*at)->next_;
+	*at = b->next_;
+	return 1;
+}
+
+/* Under the lock. */
+static inline struct dlbuf_verbs_buffer *dlbuf_verbs_find_(const struct dlbuf_verbs *v,
+							   uint64_t dev, uint64_t ino)
+{
+	struct dlbuf_verbs_buffer *b = v->buffers;
+
+	while (b && (!b->owners_ || b->dev_ != dev || b->ino_ != ino))
+		b = b->next_;
+	return b;
+}
+
+static inline unsigned int dlbuf_verbs_flags_(const struct dlbuf_verbs_buffer *b)
+{
+	unsigned int flags = b->access & DLBUF_WRITE ? IBV_ACCESS_LOCAL_WRITE : 0;
+
+	if (b->remote & DLBUF_READ)
+		flags |= IBV_ACCESS_REMOTE_READ;
+	if (b->remote & DLBUF_WRITE)
+		flags |= IBV_ACCESS_REMOTE_WRITE;
+	return flags;
+}
+
+/* The error of a call that has set errno. */
+static inline int dlbuf_verbs_refused_(const char *call, uint64_t bytes, int err)
+{
+	struct rlimit limit;
+
+	if (err == ENOMEM && !getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY)
+		return dlbuf_fail(-ENOMEM, "%s of %llu bytes: %s; RLIMIT_MEMLOCK (ulimit -l) allows "
+				  "this process %llu bytes of pinned memory", call,
+				  (unsigned long long)bytes, strerror(err),
+				  (unsigned long long)limit.rlim_cur);
+	return dlbuf_fail(err == ENOMEM ? -ENOMEM : err == EACCES || err == EPERM ? -EACCES :
+			  err == EMFILE || err == ENFILE ? -err : -EIO, "%s of %llu bytes: %s",
+			  call, (unsigned long long)bytes, strerror(err));
+}
+
+/* Begins or ends the CPU's access to a dma-buf. */
+static inline int dlbuf_verbs_sync_(int fd, uint64_t end)
+{
+	struct dma_buf_sync sync;
+	int ret;
+
+	sync.flags = DMA_BUF_SYNC_RW | end;
+	do
+		ret = ioctl(fd, DMA_BUF_IOCTL_SYNC, &sync);
+	while (ret && (errno == EINTR || errno == EAGAIN));
+	return ret;
+}
+
+/*
+ * Checks that `memory` is the memory of the dma-buf: changes a word of each page through the
+ * dma-buf, and changes it back. Call it after the pages are pinned, because a page that the
+ * memfd has lost to a hole never comes back.
+ */
+static inline int dlbuf_verbs_compare_(int fd, const void *memory, uint64_t bytes)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at, stamp, seen;
+	void *map = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	int ret = 0;
+
+	if (map == MAP_FAILED)
+		return dlbuf_fail(-EIO, "mmap() of the dma-buf: %s", strerror(errno));
+	if (dlbuf_verbs_sync_(fd, DMA_BUF_SYNC_START))
+		ret = dlbuf_fail(-EIO, "DMA_BUF_IOCTL_SYNC: %s", strerror(errno));
+	for (at = 0; !ret && at < bytes; at += page) {
+		volatile uint64_t *word = (volatile uint64_t *)((char *)map + at);
+		const volatile uint64_t *other =
+			(const volatile uint64_t *)((const char *)memory + at);
+
+		stamp = *word;
+		*word = ~stamp;
+		seen = *other;
+		*word = stamp;
+		if (seen != ~stamp || *other != stamp)
+			ret = dlbuf_fail(-EINVAL, "page %llu of the memfd is not the page of the "
+					 "dma-buf: it is the memfd of another buffer, or a hole was "
+					 "punched", (unsigned long long)(at / page));
+	}
+	if (dlbuf_verbs_sync_(fd, DMA_BUF_SYNC_END) && !ret)
+		ret = dlbuf_fail(-EIO, "DMA_BUF_IOCTL_SYNC: %s", strerror(errno));
+	munmap(map, (size_t)bytes);
+	return ret;
+}
+
+static inline int dlbuf_verbs_memfd_(struct dlbuf_verbs_buffer *b, int memfd, int dmabuf_err)
+{
+	struct dlbuf_buffer_info info;
+	off_t bytes;
+	void *map;
+
+	if (memfd < 0)
+		return dlbuf_fail(-EOPNOTSUPP, "the driver does not take the dma-buf "
+				  "(ibv_reg_dmabuf_mr: %s), and there is no memfd: make the buffer "
+				  "with dlbuf_udmabuf_create()", strerror(dmabuf_err));
+	memset(&info, 0, sizeof(info));
+	info.size = sizeof(info);
+	if (dlbuf_buffer_query(b->fd_, &info))
+		return dlbuf_fail(-EBADF, "the fd is not a dma-buf");
+	if (info.access != DLBUF_RW)
+		return dlbuf_fail(-EACCES, "the memfd of a dma-buf is compared by writing, and this "
+				  "fd was not opened for reading and writing");
+	bytes = lseek(memfd, 0, SEEK_END);
+	if (bytes < 0)
+		return dlbuf_fail(-EBADF, "fd %d is not a memfd: %s", memfd, strerror(errno));
+	if ((uint64_t)bytes != b->bytes)
+		return dlbuf_fail(-EINVAL, "the dma-buf has %llu bytes, the memfd %llu",
+				  (unsigned long long)b->bytes, (unsigned long long)bytes);
+	map = mmap(NULL, (size_t)b->bytes, b->access & DLBUF_WRITE ? PROT_READ | PROT_WRITE : PROT_READ,
+		   MAP_SHARED, memfd, 0);
+	if (map == MAP_FAILED)
+		return dlbuf_fail(errno == EACCES ? -EACCES : -EIO, "mmap() of the memfd: %s",
+				  strerror(errno));
+	/* libibverbs may use the address until ibv_dereg_mr(). */
+	b->map_ = map;
+	b->by_memfd = 1;
+	b->mr = ibv_reg_mr_iova(b->verbs_->pd, map, (size_t)b->bytes, 0, dlbuf_verbs_flags_(b));
+	if (!b->mr)
+		return dlbuf_verbs_refused_("ibv_reg_mr", b->bytes, errno);
+	return dlbuf_verbs_compare_(b->fd_, map, b->bytes);
+}
+
+static inline int dlbuf_verbs_register_(struct dlbuf_verbs_buffer *b, int memfd)
+{
+	int err;
+
+	if (b->bytes > SIZE_MAX / 2)
+		return dlbuf_fail(-EOVERFLOW, "%llu bytes are more than this process can address",
+				  (unsigned long long)b->bytes);
+	/* Each buffer is tried: a driver may take dma-bufs of one exporter, not of another. */
+	b->mr = ibv_reg_dmabuf_mr(b->verbs_->pd, 0, (size_t)b->bytes, 0, b->fd_,
+				  (int)dlbuf_verbs_flags_(b));
+	if (b->mr)
+		return 0;
+	err = errno;
+	if (err == ENOMEM)
+		return dlbuf_verbs_refused_("ibv_reg_dmabuf_mr", b->bytes, err);
+	return dlbuf_verbs_memfd_(b, memfd, err);
+}
+
+/*
+ * Registers a whole dma-buf, or finds its region. Call it when the pool is made: it pins the
+ * memory, and compares a memfd with the dma-buf by writing to both, so nobody else may use the
+ * buffer meanwhile.
+ *
+ * fd is duplicated. memfd is borrowed: that of dlbuf_udmabuf_create(), or -1 for a dma-buf
+ * without one, which not every driver takes. access is what this machine does: DLBUF_READ to
+ * send from the buffer, DLBUF_RW also to receive. remote is what a peer that knows the key may
+ * do, DLBUF_READ, DLBUF_WRITE, DLBUF_RW or 0; access must have it, too.
+ *
+ * *buffer is peeked until dlbuf_verbs_remove(). A dma-buf that is registered already gets no
+ * second region: each call needs a dlbuf_verbs_remove() of its own. May block while the kernel
+ * pins.
+ * -EINVAL      an argument is NULL, bad access or remote, or the memfd is not the one of the
+ *              dma-buf
+ * -EBADF       fd is not a dma-buf; the driver needs the memfd, and memfd is not one
+ * -EACCES      fd or memfd was not opened for this access. With a memfd fd must be O_RDWR
+ * -EBUSY       the dma-buf is registered, with another access
+ * -EOPNOTSUPP  the driver does not take the dma-buf, and there is no memfd
+ * -ENOMEM      also: the limit of pinned memory, which the error text has
+ * -EOVERFLOW   the dma-buf is larger than this process can address
+ * -EIO         the driver or the kernel failed; the error text has the call and the code
+ */
+static inline int dlbuf_verbs_add(struct dlbuf_verbs *v, int fd, int memfd, uint32_t access,
+				  uint32_t remote, struct dlbuf_verbs_buffer **buffer)
+{
+	struct dlbuf_verbs_buffer *b = NULL, *found;
+	struct dlbuf_buffer_info info;
+	int ret = dlbuf_verbs_check_(v);
+
+	if (ret)
+		return ret;
+	memset(&info, 0, sizeof(info));
+	info.size = sizeof(info);
+	if (!buffer || !access || (access | remote) & ~(uint32_t)DLBUF_RW)
+		return dlbuf_fail(-EINVAL, "buffer is NULL, access is not READ, WRITE or RW, or "
+				  "remote is none of these and not 0");
+	ret = dlbuf_buffer_query(fd, &info);
+	if (ret)
+		return ret;
+	if (remote & ~access)
+		return dlbuf_fail(-EACCES, "a peer may not have an access to the buffer that this "
+				  "machine does not have");
+	if (access & ~info.access)
+		return dlbuf_fail(-EACCES, "fd %d was not opened for this access", fd);
+	pthread_mutex_lock(&v->lock);
+	found = dlbuf_verbs_find_(v, info.dev, info.ino);
+	if (!found) {
+		pthread_mutex_unlock(&v->lock);
+		b = (struct dlbuf_verbs_buffer *)calloc(1, sizeof(*b));
+		if (!b)
+			return dlbuf_fail(-ENOMEM, "no memory");
+		b->verbs_ = v;
+		b->bytes = info.bytes;
+		b->access = access;
+		b->remote = remote;
+		b->dev_ = info.dev;
+		b->ino_ = info.ino;
+		b->fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+		if (b->fd_ < 0)
+			ret = dlbuf_fail(errno == EBADF ? -EBADF : -EMFILE, "fd %d: dup(): %s", fd,
+					 strerror(errno));
+		else
+			ret = dlbuf_verbs_register_(b, memfd);
+		if (ret) {
+			dlbuf_verbs_free_(b);
+			return ret;
+		}
+		pthread_mutex_lock(&v->lock);
+		/* Another thread may have registered it meanwhile. */
+		found = dlbuf_verbs_find_(v, info.dev, info.ino);
+	}
+	if (!found) {
+		found = b;
+		b->next_ = v->buffers;
+		v->buffers = b;
+		b = NULL;
+	}
+	if (found->access != access || found->remote != remote)
+		ret = dlbuf_fail(-EBUSY, "the dma-buf is registered, with access %u and remote access "
+				 "%u", found->access, found->remote);
+	else
+		found->owners_++;
+	pthread_mutex_unlock(&v->lock);
+	if (b)
+		dlbuf_verbs_free_(b);
+	if (!ret)
+		*buffer = found;
+	return ret;
+}
+
+/*
+ * Ends the use that one dlbuf_verbs_add() began. The last one deregisters the buffer: now, or
+ * when the last work request on it is complete. buffer (taken; NULL does nothing) is a
+ * struct dlbuf_verbs_buffer *. The parameter is void *, so that the function can be the lease
+ * of a frame whose buffer does not come back:
+ *
+ *	frame.release = dlbuf_verbs_remove;
+ *	frame.release_data = buffer;
+ *
+ * May block while the driver unpins.
+ */
+static inline void dlbuf_verbs_remove(void *buffer)
+{
+	struct dlbuf_verbs_buffer *b = (struct dlbuf_verbs_buffer *)buffer;
+	struct dlbuf_verbs *v;
+	int last;
+
+	if (!b || b->verbs_->pid != getpid())
+		return;
+	v = b->verbs_;
+	pthread_mutex_lock(&v->lock);
+	b->owners_--;
+	last = dlbuf_verbs_unlink_(b);
+	pthread_mutex_unlock(&v->lock);
+	if (last)
+		dlbuf_verbs_free_(b);
+}
+
+/* Finds the buffer of a tensor and adds `works` to its work. */
+static inline int dlbuf_verbs_buffer_of_(struct dlbuf_verbs *v,
+					 const DLManagedTensorVersioned *tensor, unsigned int works,
+					 struct dlbuf_tensor_info *info,
+					 struct dlbuf_verbs_buffer **buffer)
+{
+	int ret = dlbuf_verbs_check_(v);
+
+	memset(info, 0, sizeof(*info));
+	info->size = sizeof(*info);
+	if (!ret)
+		ret = dlbuf_tensor_get_info(tensor, info);
+	if (ret)
+		return ret;
+	if (info->path == DLBUF_PATH_COPY || info->path == DLBUF_PATH_BRIDGE)
+		return dlbuf_fail(-EOPNOTSUPP, "the tensor is a copy: its bytes are not those of the "
+				  "dma-buf");
+	pthread_mutex_lock(&v->lock);
+	*buffer = dlbuf_verbs_find_(v, info->dev, info->ino);
+	if (*buffer)
+		(*buffer)->works_ += works;
+	pthread_mutex_unlock(&v->lock);
+	if (!*buffer)
+		return dlbuf_fail(-EINVAL, "the dma-buf of the tensor is not registered: "
+				  "dlbuf_verbs_add()");
+	return 0;
+}
+
+/*
+ * Fills in the ibv_sge of a tensor whose dma-buf is registered: one for each run of bytes
+ * without a gap, in the order of the elements. A dense tensor is one run; a picture with
+ * padded rows has one for each row.
+ *
+ * tensor is borrowed, and may be on any device. *nsge is the room of sges, which the queue
+ * pair limits (ibv_qp_cap.max_send_sge); on success it is the number of runs, 0 for a tensor
+ * without elements. Does not block. It begins no access: see dlbuf_verbs_begin().
+ * -EINVAL      an argument is NULL, not a tensor of dlbuf, or its dma-buf is not registered
+ * -ENOSPC      the tensor has more runs than there is room for. The error text has their
+ *              number, and the dimension that ends a run
+ * -EOPNOTSUPP  the tensor is a copy of the library, or a run is longer than a message of RDMA,
+ *              2^31 bytes
+ */
+static inline int dlbuf_verbs_sge(struct dlbuf_verbs *v, const DLManagedTensorVersioned *tensor,
+				  struct ibv_sge *sges, uint32_t *nsge)
+{
+	const DLTensor *t;
+	struct dlbuf_verbs_buffer *b;
+	struct dlbuf_tensor_info info;
+	int64_t at[DLBUF_MAX_NDIM], offset = 0, size;
+	uint64_t bytes, runs = 1;
+	uint32_t n;
+	int32_t i, outer;
+	int ret;
+
+	if (!tensor || !sges || !nsge)
+		return dlbuf_fail(-EINVAL, "tensor, sges or nsge is NULL");
+	ret = dlbuf_verbs_buffer_of_(v, tensor, 0, &info, &b);
+	if (ret)
+		return ret;
+	t = &tensor->dl_tensor;
+	/* dlbuf's tensors have elements of whole bytes. */
+	size = (int64_t)t->dtype.bits * t->dtype.lanes / 8;
+	bytes = (uint64_t)size;
+	for (i = t->ndim; i-- && (t->shape[i] == 1 || t->strides[i] * size == (int64_t)bytes);)
+		bytes *= (uint64_t)t->shape[i];
+	outer = i + 1;
+	for (i = 0; i < t->ndim; i++) {
+		if (!t->shape[i]) {
+			*nsge = 0;
+			return 0;
+		}
+		if (i < outer)
+			runs *= (uint64_t)t->shape[i];
+		if (t->strides[i] < 0)
+			offset -= (t->shape[i] - 1) * t->strides[i] * size;
+		at[i] = 0;
+	}
+	if (runs > *nsge)
+		return dlbuf_fail(-ENOSPC, "the tensor has %llu runs of %llu bytes, because of the "
+				  "stride of dimension %d, and there is room for %u ibv_sge",
+				  (unsigned long long)runs, (unsigned long long)bytes, (int)outer - 1,
+				  *nsge);
+	if (bytes > 1ull << 31)
+		return dlbuf_fail(-EOPNOTSUPP, "a run of %llu bytes is longer than a message of RDMA, "
+				  "2^31 bytes", (unsigned long long)bytes);
+	offset += (int64_t)info.first;
+	for (n = 0; n < runs; n++) {
+		sges[n].addr = (uint64_t)offset;
+		sges[n].length = (uint32_t)bytes;
+		sges[n].lkey = b->mr->lkey;
+		for (i = outer; i--;) {
+			offset += t->strides[i] * size;
+			if (++at[i] < t->shape[i])
+				break;
+			offset -= t->strides[i] * size * t->shape[i];
+			at[i] = 0;
+		}
+	}
+	*nsge = n;
+	return 0;
+}
+
+/* The place of a tensor, for a peer that reads or writes it by RDMA. */
+struct dlbuf_verbs_key {
+	uint64_t addr;		/* ibv_send_wr.wr.rdma.remote_addr of the tensor's first byte */
+	uint64_t bytes;		/* from there to the end of its last element, gaps included */
+	uint32_t rkey;		/* ibv_send_wr.wr.rdma.rkey; of the whole dma-buf */
+	uint32_t reserved;	/* 0 */
+};
+
+/*
+ * Describes a tensor for a peer that may read or write it, by access. The key is that of the
+ * whole dma-buf: give a peer a dma-buf of its own for what only this peer may see.
+ *
+ * tensor is borrowed, and may be on any device. Does not block.
+ * -EINVAL      an argument is NULL, bad access, not a tensor of dlbuf, or its dma-buf is not
+ *              registered
+ * -EACCES      the buffer was not registered for this remote access; or the tensor is read-only
+ *              and a peer with the key could write it
+ * -EOPNOTSUPP  the tensor is a copy of the library
+ */
+static inline int dlbuf_verbs_remote(struct dlbuf_verbs *v, const DLManagedTensorVersioned *tensor,
+				     uint32_t access, struct dlbuf_verbs_key *key)
+{
+	struct dlbuf_verbs_buffer *b;
+	struct dlbuf_tensor_info info;
+	int ret;
+
+	if (!tensor || !key || !access || access & ~(uint32_t)DLBUF_RW)
+		return dlbuf_fail(-EINVAL, "tensor or key is NULL, or access is not READ, WRITE or "
+				  "RW");
+	ret = dlbuf_verbs_buffer_of_(v, tensor, 0, &info, &b);
+	if (ret)
+		return ret;
+	if (access & ~b->remote)
+		return dlbuf_fail(-EACCES, "the dma-buf was registered with remote access %u", b->remote);
+	if (b->remote & DLBUF_WRITE && !(info.access & DLBUF_WRITE))
+		return dlbuf_fail(-EACCES, "the tensor is read-only, and whoever has the key of its "
+				  "dma-buf can write it");
+	memset(key, 0, sizeof(*key));
+	key->addr = info.first;
+	key->bytes = info.end - info.first;
+	key->rkey = b->mr->rkey;
+	return 0;
+}
+
+/* Drops the work of a buffer. */
+static inline void dlbuf_verbs_work_ended_(struct dlbuf_verbs_buffer *b)
+{
+	struct dlbuf_verbs *v = b->verbs_;
+	int last;
+
+	pthread_mutex_lock(&v->lock);
+	b->works_--;
+	last = dlbuf_verbs_unlink_(b);
+	pthread_mutex_unlock(&v->lock);
+	if (last)
+		dlbuf_verbs_free_(b);
+}
+
+/*
+ * Begins the access of one work request: makes a share of the tensor, which holds its lease,
+ * and acquires it. dlbuf_verbs_end() releases and deletes the share.
+ *
+ * access is DLBUF_READ for a buffer that is sent, or that a peer may read, and DLBUF_WRITE for
+ * one that receives. tensor is borrowed and must be on a CPU device, because a network card
+ * waits for no stream of a GPU: use dlbuf_tensor_import(). *id is the wr_id of a request with
+ * IBV_SEND_SIGNALED. For a buffer that a peer writes, keep it, and end it when the peer's
+ * immediate number has arrived. opts and blocking as for dlbuf_acquire().
+ * -EINVAL      an argument is NULL, or the tensor's dma-buf is not registered
+ * -EOPNOTSUPP  the tensor is not on a CPU device
+ * and the errors of dlbuf_acquire().
+ */
+static inline int dlbuf_verbs_begin(struct dlbuf_verbs *v, const DLManagedTensorVersioned *tensor,
+				    uint32_t access, const struct dlbuf_acquire_opts *opts,
+				    uint64_t *id)
+{
+	struct dlbuf_verbs_buffer *b;
+	struct dlbuf_verbs_work_ *work;
+	struct dlbuf_tensor_info info;
+	int ret;
+
+	if (!tensor || !id)
+		return dlbuf_fail(-EINVAL, "tensor or id is NULL");
+	ret = dlbuf_verbs_buffer_of_(v, tensor, 1, &info, &b);
+	if (ret)
+		return ret;
+	work = (struct dlbuf_verbs_work_ *)calloc(1, sizeof(*work));
+	if (!work)
+		ret = dlbuf_fail(-ENOMEM, "no memory");
+	else if (tensor->dl_tensor.device.device_type != kDLCPU)
+		ret = dlbuf_fail(-EOPNOTSUPP, "the tensor is not on a CPU device, and a network card "
+				 "waits for no stream: dlbuf_tensor_import()");
+	else
+		ret = dlbuf_tensor_share(tensor, NULL, &work->tensor);
+	if (!ret) {
+		ret = dlbuf_acquire(work->tensor, access, NULL, opts);
+		if (ret)
+			work->tensor->deleter(work->tensor);
+	}
+	if (ret) {
+		free(work);
+		dlbuf_verbs_work_ended_(b);
+		return ret;
+	}
+	work->buffer = b;
+	pthread_mutex_lock(&v->lock);
+	*id = work->id = ++v->last | DLBUF_VERBS_ID;
+	work->next = v->works;
+	v->works = work;
+	pthread_mutex_unlock(&v->lock);
+	return 0;
+}
+
+static inline int dlbuf_verbs_finish_(struct dlbuf_verbs_work_ *work)
+{
+	int ret = dlbuf_release(work->tensor, NULL, NULL);
+
+	work->tensor->deleter(work->tensor);
+	dlbuf_verbs_work_ended_(work->buffer);
+	free(work);
+	return ret;
+}
+
+/*
+ * Ends the access that dlbuf_verbs_begin() began: releases it, and drops its use of the lease.
+ * Call it for the completion of the request, whatever its status: also those that a queue pair
+ * flushes (IBV_WC_WR_FLUSH_ERR) have their wr_id. Call it too if ibv_post_send() fails. After
+ * the end of a queue pair no completions come: destroy it, then end what it had not completed.
+ *
+ * The lease may be called on this thread. Does not block, except as dlbuf_release() does.
+ * -EINVAL  id is not of dlbuf_verbs_begin(), or its access has ended; nothing changes
+ * -EIO     the kernel failed; the access has ended
+ */
+static inline int dlbuf_verbs_end(struct dlbuf_verbs *v, uint64_t id)
+{
+	struct dlbuf_verbs_work_ *work, **at;
+	int ret = dlbuf_verbs_check_(v);
+
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&v->lock);
+	for (at = &v->works; *at && (*at)->id != id;)
+		at = &(*at)->next;
+	work = *at;
+	if (work)
+		*at = work->next;
+	pthread_mutex_unlock(&v->lock);
+	if (!work)
+		return dlbuf_fail(-EINVAL, "no access has the id 0x%llx: it has ended, or it is not of "
+				  "dlbuf_verbs_begin()", (unsigned long long)id);
+	return dlbuf_verbs_finish_(work);
+}
+
+/*
+ * Ends all accesses, deregisters all buffers and frees verbs (taken; NULL does nothing). First
+ * destroy the queue pairs that use the buffers, because a request that still runs would read
+ * or write memory whose lease has fired; and remove no buffer later. Blocks as
+ * dlbuf_verbs_remove() does.
+ */
+static inline void dlbuf_verbs_destroy(struct dlbuf_verbs *v)
+{
+	struct dlbuf_verbs_buffer *b;
+	struct dlbuf_verbs_work_ *work;
+
+	if (!v || v->pid != getpid())
+		return;
+	while ((work = v->works)) {
+		v->works = work->next;
+		dlbuf_verbs_finish_(work);
+	}
+	while ((b = v->buffers)) {
+		v->buffers = b->next_;
+		dlbuf_verbs_free_(b);
+	}
+	pthread_mutex_destroy(&v->lock);
+	free(v);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* DLBUF_INTEROP_VERBS_H */

@@ -1,0 +1,621 @@
+// SPDX-License-Identifier: MIT
+/*
+ * dlbuf/interop/verbs.h with real udmabufs, compiled against the real headers:
+ *	cc verbs.c $(pkg-config --cflags --libs dlbuf libibverbs)
+ * The functions that register are a double's, because no driver of the lab takes dma-bufs:
+ * it checks their arguments and counts. tests/interop/rdma runs rxe.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+/* The n-th allocation of the header fails, from 1; 0: none does. */
+static unsigned int fail_calloc;
+
+static void *test_calloc(size_t n, size_t size)
+{
+	return fail_calloc && !--fail_calloc ? NULL : calloc(n, size);
+}
+#define calloc(n, size) test_calloc(n, size)
+
+#include <dlbuf/dlbuf.h>
+#include <dlbuf/interop/verbs.h>
+
+#undef calloc
+#include "ktap.h"
+
+#define PAGE 4096u
+#define BYTES (4 * PAGE)
+
+/* ---- the double */
+
+static struct {
+	int dmabuf_err, mr_err;		/* errno of the calls; 0: they succeed */
+	unsigned int dmabuf_calls, mr_calls;
+	int live;			/* atomic: regions */
+	int fd, flags;			/* of the last call */
+	void (*during)(void);		/* called by the next ibv_reg_mr() */
+} stub;
+static struct ibv_pd pd;
+
+static struct ibv_mr *region(void *addr, size_t length, int flags)
+{
+	struct ibv_mr *mr = calloc(1, sizeof(*mr));
+
+	REQUIRE(mr);
+	/* ibv_reg_mr(3): the peer's writing needs this machine's. */
+	CHECK(!(flags & IBV_ACCESS_REMOTE_WRITE) || flags & IBV_ACCESS_LOCAL_WRITE);
+	stub.flags = flags;
+	mr->pd = &pd;
+	mr->addr = addr;
+	mr->length = length;
+	mr->lkey = 7;
+	mr->rkey = 9;
+	__atomic_add_fetch(&stub.live, 1, __ATOMIC_SEQ_CST);
+	return mr;
+}
+
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *p, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, int flags)
+{
+	DLBUF_INFO(dlbuf_buffer_info, info);
+
+	__atomic_add_fetch(&stub.dmabuf_calls, 1, __ATOMIC_SEQ_CST);
+	stub.fd = fd;
+	CHECK(p == &pd && !offset && !iova);
+	if (CHECK_OK(dlbuf_buffer_query(fd, &info)))
+		CHECK_EQ(length, info.bytes);
+	errno = stub.dmabuf_err;
+	return stub.dmabuf_err ? NULL : region(NULL, length, flags);
+}
+
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *p, void *addr, size_t length, uint64_t iova,
+				unsigned int flags)
+{
+	stub.mr_calls++;
+	CHECK(p == &pd && !iova);
+	if (stub.during)
+		stub.during();
+	errno = stub.mr_err;
+	return stub.mr_err ? NULL : region(addr, length, (int)flags);
+}
+
+int ibv_dereg_mr(struct ibv_mr *mr)
+{
+	/* libibverbs may call madvise() on its address: it must be mapped still. */
+	if (mr->addr)
+		CHECK(!msync(mr->addr, mr->length, MS_ASYNC));
+	CHECK(__atomic_sub_fetch(&stub.live, 1, __ATOMIC_SEQ_CST) >= 0);
+	free(mr);
+	return 0;
+}
+
+/* ---- buffers and tensors */
+
+static struct dlbuf_device *cpu;
+static struct dlbuf_udmabuf mem;
+static struct dlbuf_verbs *v;
+static int fired;
+
+static void begin(void)
+{
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
+	REQUIRE_OK(dlbuf_udmabuf_create(BYTES, NULL, &mem));
+	REQUIRE_OK(dlbuf_verbs_create(&pd, &v));
+	fired = 0;
+}
+
+static void end(void)
+{
+	dlbuf_verbs_destroy(v);
+	CHECK_EQ(stub.live, 0);
+	dlbuf_udmabuf_close(&mem);
+	dlbuf_device_close(cpu);
+}
+
+static DLManagedTensorVersioned *tensor(int ndim, int64_t *shape, int64_t *strides, uint64_t offset,
+					uint32_t access)
+{
+	DLBUF_OPTS(dlbuf_import_opts, opts, .access = access);
+	DLTensor layout = { .ndim = ndim, .dtype = { kDLUInt, 16, 1 }, .shape = shape,
+			    .strides = strides, .byte_offset = offset };
+	DLManagedTensorVersioned *t;
+
+	REQUIRE_OK(dlbuf_import(cpu, mem.fd, &layout, &opts, &t));
+	return t;
+}
+
+static void give_back(void *data)
+{
+	(void)data;
+	fired++;
+}
+
+/* A tensor of a frame, whose lease is `release`. */
+static DLManagedTensorVersioned *leased(void (*release)(void *), void *data)
+{
+	struct dlbuf_frame frame = {
+		.size = sizeof(frame), .width = 64, .height = 16,
+		.code = DLBUF_FOURCC('R', '8', ' ', ' '), .code_space = DLBUF_CODE_DRM,
+		.nplanes = 1, .planes = { { .fd = mem.fd, .pitch = 64 } },
+		.order = DLBUF_ORDER_COMPLETE, .release = release, .release_data = data,
+	};
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	uint32_t n;
+
+	REQUIRE_OK(dlbuf_import_frame(cpu, &frame, NULL, t, &n));
+	REQUIRE(n == 1);
+	return t[0];
+}
+
+static struct dlbuf_verbs_buffer *add(uint32_t access, uint32_t remote)
+{
+	struct dlbuf_verbs_buffer *b = NULL;
+
+	REQUIRE_OK(dlbuf_verbs_add(v, mem.fd, mem.memfd, access, remote, &b));
+	return b;
+}
+
+/* ---- cases: registration */
+
+TEST_BETWEEN(dma_buf, begin(), end())
+{
+	static const struct {
+		uint32_t access, remote;
+		int flags;
+	} rows[] = {
+		{ DLBUF_READ, 0, 0 },
+		{ DLBUF_RW, 0, IBV_ACCESS_LOCAL_WRITE },
+		{ DLBUF_READ, DLBUF_READ, IBV_ACCESS_REMOTE_READ },
+		{ DLBUF_RW, DLBUF_WRITE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE },
+		{ DLBUF_RW, DLBUF_RW,
+		  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ },
+	};
+
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct dlbuf_verbs_buffer *b = add(rows[i].access, rows[i].remote);
+
+		CHECK_EQ(stub.flags, rows[i].flags);
+		CHECK(!b->by_memfd && b->mr && b->bytes == BYTES);
+		CHECK(stub.fd != mem.fd);
+		/* The same buffer by another fd: the same region. */
+		CHECK(add(rows[i].access, rows[i].remote) == b);
+		CHECK_EQ(stub.dmabuf_calls, i + 1);
+		dlbuf_verbs_remove(b);
+		CHECK_EQ(stub.live, 1);
+		dlbuf_verbs_remove(b);
+		CHECK_EQ(stub.live, 0);
+	}
+	CHECK_EQ(stub.mr_calls, 0);
+	dlbuf_verbs_remove(NULL);
+}
+
+TEST_BETWEEN(memfd, begin(), end())
+{
+	struct dlbuf_verbs_buffer *b;
+	uint8_t *map = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, mem.memfd, 0);
+
+	REQUIRE(map != MAP_FAILED);
+	for (unsigned int i = 0; i < BYTES; i++)
+		map[i] = (uint8_t)(i * 7);
+	stub.dmabuf_err = EOPNOTSUPP;
+	b = add(DLBUF_RW, DLBUF_WRITE);
+	CHECK(b->by_memfd && b->mr->addr);
+	CHECK_EQ(stub.flags, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	/* The comparison leaves the bytes. */
+	for (unsigned int i = 0; i < BYTES; i++)
+		if (!CHECK_EQ(map[i], (uint8_t)(i * 7)))
+			break;
+	munmap(map, BYTES);
+	dlbuf_verbs_remove(b);
+	CHECK_EQ(stub.live, 0);
+	b = add(DLBUF_READ, DLBUF_READ);
+	CHECK_EQ(stub.flags, IBV_ACCESS_REMOTE_READ);
+	CHECK_EQ(stub.mr_calls, 2);
+	/* dlbuf_verbs_destroy() deregisters what is left. */
+}
+
+static void punch(void)
+{
+	CHECK(!fallocate(mem.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, PAGE, PAGE));
+}
+
+TEST_BETWEEN(memfd_of_another_buffer, begin(), end())
+{
+	struct dlbuf_verbs_buffer *b;
+	struct dlbuf_udmabuf other;
+
+	stub.dmabuf_err = EOPNOTSUPP;
+	REQUIRE_OK(dlbuf_udmabuf_create(BYTES, NULL, &other));
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, other.memfd, DLBUF_RW, 0, &b), -EINVAL, "page 0");
+	dlbuf_udmabuf_close(&other);
+	REQUIRE_OK(dlbuf_udmabuf_create(2 * BYTES, NULL, &other));
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, other.memfd, DLBUF_RW, 0, &b), -EINVAL, "bytes");
+	dlbuf_udmabuf_close(&other);
+	/* Between mmap() and the pinning. */
+	stub.during = punch;
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b), -EINVAL, "page 1");
+	stub.during = NULL;
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b), -EINVAL, "page 1");
+	CHECK_EQ(stub.live, 0);
+}
+
+TEST_BETWEEN(refused, begin(), end())
+{
+	const struct rlimit limit = { 65536, 65536 };
+	struct dlbuf_verbs_buffer *b = NULL;
+	struct dlbuf_verbs *other;
+	char path[64];
+	int fd;
+
+	CHECK_ERR(dlbuf_verbs_create(NULL, &other), -EINVAL);
+	CHECK_ERR(dlbuf_verbs_add(NULL, mem.fd, -1, DLBUF_RW, 0, &b), -EINVAL);
+	CHECK_ERR(dlbuf_verbs_add(v, mem.fd, -1, 0, 0, &b), -EINVAL);
+	CHECK_ERR(dlbuf_verbs_add(v, mem.fd, -1, 4, 0, &b), -EINVAL);
+	CHECK_ERR(dlbuf_verbs_add(v, mem.fd, -1, DLBUF_RW, 4, &b), -EINVAL);
+	CHECK_ERR(dlbuf_verbs_add(v, mem.fd, -1, DLBUF_RW, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_verbs_add(v, mem.memfd, -1, DLBUF_RW, 0, &b), -EBADF);
+	/* A peer may write only what this machine may write. */
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, -1, DLBUF_READ, DLBUF_WRITE, &b), -EACCES, "peer");
+	CHECK_EQ(stub.dmabuf_calls, 0);
+	stub.dmabuf_err = EOPNOTSUPP;
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, -1, DLBUF_RW, 0, &b), -EOPNOTSUPP,
+		       "ibv_reg_dmabuf_mr: Operation not supported");
+	CHECK_SAYS("dlbuf_udmabuf_create()");
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, STDERR_FILENO + 500, DLBUF_RW, 0, &b), -EBADF,
+		       "memfd");
+	stub.mr_err = EFAULT;
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b), -EIO,
+		       "ibv_reg_mr of 16384 bytes: Bad address");
+	REQUIRE(!setrlimit(RLIMIT_MEMLOCK, &limit));
+	stub.mr_err = ENOMEM;
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b), -ENOMEM,
+		       "RLIMIT_MEMLOCK (ulimit -l) allows this process 65536 bytes");
+	stub.dmabuf_err = ENOMEM;
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b), -ENOMEM,
+		       "ibv_reg_dmabuf_mr of 16384 bytes");
+	stub.mr_err = stub.dmabuf_err = 0;
+	CHECK_EQ(stub.mr_calls, 2);
+	b = add(DLBUF_RW, 0);
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, DLBUF_READ, &b), -EBUSY,
+		       "registered");
+	dlbuf_verbs_remove(b);
+	CHECK_EQ(stub.live, 0);
+	/* A read-only fd is never written. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", mem.fd);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		CHECK_ERR(dlbuf_verbs_add(v, fd, mem.memfd, DLBUF_RW, 0, &b), -EACCES);
+		close(fd);
+	}
+}
+
+TEST(too_large)
+{
+	struct dlbuf_verbs set = { .pd = &pd, .pid = getpid() };
+	struct dlbuf_verbs_buffer b = { .bytes = UINT64_MAX - 4095, .verbs_ = &set };
+
+	CHECK_ERR(dlbuf_verbs_register_(&b, -1), -EOVERFLOW);
+}
+
+/* ---- cases: tensors */
+
+static void check_sges(DLManagedTensorVersioned *t, uint32_t n, uint64_t first, int64_t step,
+		       uint32_t length)
+{
+	struct ibv_sge sges[8];
+	uint32_t got = 8;
+
+	if (CHECK_OK(dlbuf_verbs_sge(v, t, sges, &got)) && CHECK_EQ(got, n))
+		for (uint32_t i = 0; i < n; i++) {
+			CHECK_EQ(sges[i].addr, first + i * step);
+			CHECK_EQ(sges[i].length, length);
+			CHECK_EQ(sges[i].lkey, 7);
+		}
+	t->deleter(t);
+}
+
+TEST_BETWEEN(sge, begin(), end())
+{
+	DLManagedTensorVersioned *t;
+	struct ibv_sge one;
+	uint32_t n = 1;
+
+	add(DLBUF_RW, 0);
+	check_sges(tensor(2, (int64_t[]){ 4, 8 }, NULL, 128, 0), 1, 128, 0, 64);
+	check_sges(tensor(0, NULL, NULL, 6, 0), 1, 6, 0, 2);
+	check_sges(tensor(2, (int64_t[]){ 4, 0 }, NULL, 0, 0), 0, 0, 0, 0);
+	/* A dimension of one element ends no run. */
+	check_sges(tensor(3, (int64_t[]){ 4, 1, 8 }, (int64_t[]){ 8, 99, 1 }, 0, 0), 1, 0, 0, 64);
+	/* Padded rows, from the first and from the last. */
+	check_sges(tensor(3, (int64_t[]){ 4, 5, 2 }, (int64_t[]){ 32, 2, 1 }, 64, 0), 4, 64, 64, 20);
+	check_sges(tensor(2, (int64_t[]){ 4, 10 }, (int64_t[]){ -32, 1 }, 192, 0), 4, 192, -64, 20);
+	/* Two outer dimensions: planes of rows. */
+	check_sges(tensor(3, (int64_t[]){ 2, 2, 3 }, (int64_t[]){ 8, 4, 1 }, 0, 0), 4, 0, 8, 6);
+	t = tensor(2, (int64_t[]){ 4, 10 }, (int64_t[]){ 32, 1 }, 0, 0);
+	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, t, &one, &n), -ENOSPC, "4 runs of 20 bytes");
+	CHECK_SAYS("dimension 0");
+	CHECK_EQ(n, 1);
+	CHECK_ERR(dlbuf_verbs_sge(v, NULL, &one, &n), -EINVAL);
+	CHECK_ERR(dlbuf_verbs_sge(v, t, NULL, &n), -EINVAL);
+	CHECK_ERR(dlbuf_verbs_sge(v, t, &one, NULL), -EINVAL);
+	t->deleter(t);
+	CHECK_EQ(stub.dmabuf_calls, 1);
+}
+
+TEST_BETWEEN(not_registered, begin(), end())
+{
+	DLManagedTensorVersioned *t = tensor(1, (int64_t[]){ 8 }, NULL, 0, 0);
+	struct dlbuf_verbs_key key;
+	struct ibv_sge one;
+	uint32_t n = 1;
+	uint64_t id;
+
+	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, t, &one, &n), -EINVAL, "dlbuf_verbs_add()");
+	CHECK_ERR(dlbuf_verbs_remote(v, t, DLBUF_READ, &key), -EINVAL);
+	CHECK_ERR(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id), -EINVAL);
+	dlbuf_verbs_remove(add(DLBUF_RW, 0));
+	CHECK_ERR(dlbuf_verbs_sge(v, t, &one, &n), -EINVAL);
+	t->deleter(t);
+}
+
+TEST_BETWEEN(read_only_is_not_writable_by_a_peer, begin(), end())
+{
+	DLManagedTensorVersioned *r = tensor(1, (int64_t[]){ 8 }, NULL, 32, DLBUF_READ),
+				 *w = tensor(1, (int64_t[]){ 8 }, NULL, 32, DLBUF_RW);
+	struct dlbuf_verbs_buffer *b = add(DLBUF_RW, DLBUF_WRITE);
+	struct dlbuf_verbs_key key;
+
+	if (CHECK_OK(dlbuf_verbs_remote(v, w, DLBUF_WRITE, &key)))
+		CHECK(key.addr == 32 && key.bytes == 16 && key.rkey == 9 && !key.reserved);
+	CHECK_ERR_SAYS(dlbuf_verbs_remote(v, w, DLBUF_READ, &key), -EACCES, "remote access 2");
+	CHECK_ERR(dlbuf_verbs_remote(v, r, DLBUF_WRITE, &key), -EACCES);
+	CHECK_ERR(dlbuf_verbs_remote(v, r, 0, &key), -EINVAL);
+	dlbuf_verbs_remove(b);
+	b = add(DLBUF_RW, DLBUF_RW);
+	CHECK_ERR_SAYS(dlbuf_verbs_remote(v, r, DLBUF_READ, &key), -EACCES, "read-only");
+	dlbuf_verbs_remove(b);
+	b = add(DLBUF_RW, DLBUF_READ);
+	CHECK_OK(dlbuf_verbs_remote(v, r, DLBUF_READ, &key));
+	CHECK_ERR(dlbuf_verbs_remote(v, r, DLBUF_RW, &key), -EACCES);
+	r->deleter(r);
+	w->deleter(w);
+}
+
+/* A GPU's tensors: a copy, whose bytes are not those of the dma-buf, and its memory itself. */
+TEST_BETWEEN(tensors_of_a_gpu, begin(), end())
+{
+	DLBUF_OPTS(dlbuf_import_opts, copy, .flags = DLBUF_IMPORT_MAY_COPY,
+		   .paths = DLBUF_PATH_BIT(DLBUF_PATH_COPY));
+	DLBUF_OPTS(dlbuf_import_opts, host, .paths = DLBUF_PATH_BIT(DLBUF_PATH_HOST));
+	DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 }, .shape = (int64_t[]){ 64 } };
+	DLManagedTensorVersioned *t;
+	struct dlbuf_device *gpu;
+	struct dlbuf_verbs_key key;
+	struct ibv_sge one;
+	uint32_t n = 1;
+	uint64_t id;
+
+	KTAP_KEEPS(KTAP_FDS | KTAP_MAPS | KTAP_HEAP, "the driver");
+	add(DLBUF_RW, DLBUF_RW);
+	REQUIRE_OK(dlbuf_device_open("opencl:0", NULL, &gpu));
+	REQUIRE_OK(dlbuf_import(gpu, mem.fd, &layout, &copy, &t));
+	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, t, &one, &n), -EOPNOTSUPP, "copy");
+	CHECK_ERR(dlbuf_verbs_remote(v, t, DLBUF_READ, &key), -EOPNOTSUPP);
+	CHECK_ERR(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id), -EOPNOTSUPP);
+	t->deleter(t);
+	REQUIRE_OK(dlbuf_import(gpu, mem.fd, &layout, &host, &t));
+	CHECK_OK(dlbuf_verbs_sge(v, t, &one, &n));
+	CHECK_ERR_SAYS(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id), -EOPNOTSUPP, "CPU");
+	t->deleter(t);
+	dlbuf_device_close(gpu);
+}
+
+/* ---- cases: work */
+
+TEST_BETWEEN(lease_fires_once_at_the_completion, begin(), end())
+{
+	DLManagedTensorVersioned *t = leased(give_back, NULL);
+	DLBUF_INFO(dlbuf_tensor_info, info);
+	uint64_t ids[2];
+
+	add(DLBUF_RW, 0);
+	CHECK_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &ids[0]));
+	CHECK_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &ids[1]));
+	CHECK(ids[0] != ids[1] && ids[0] & DLBUF_VERBS_ID && ids[1] & DLBUF_VERBS_ID);
+	/* The caller's tensor is not acquired. */
+	CHECK_OK(dlbuf_tensor_get_info(t, &info));
+	CHECK_EQ(info.acquired, 0);
+	t->deleter(t);
+	CHECK_EQ(fired, 0);
+	CHECK_OK(dlbuf_verbs_end(v, ids[1]));
+	CHECK_ERR_SAYS(dlbuf_verbs_end(v, ids[1]), -EINVAL, "has ended");
+	CHECK_EQ(fired, 0);
+	CHECK_OK(dlbuf_verbs_end(v, ids[0]));
+	CHECK_EQ(fired, 1);
+	CHECK_ERR(dlbuf_verbs_end(v, ids[0]), -EINVAL);
+	CHECK_ERR(dlbuf_verbs_end(v, 5), -EINVAL);
+	CHECK_EQ(fired, 1);
+}
+
+TEST_BETWEEN(access_is_refused, begin(), end())
+{
+	DLManagedTensorVersioned *t = tensor(1, (int64_t[]){ 8 }, NULL, 0, DLBUF_READ);
+	struct dlbuf_verbs_buffer *b = add(DLBUF_RW, 0);
+	uint64_t id;
+
+	CHECK_ERR(dlbuf_verbs_begin(v, t, DLBUF_WRITE, NULL, &id), -EACCES);
+	CHECK_ERR(dlbuf_verbs_begin(v, t, 0, NULL, &id), -EINVAL);
+	CHECK_ERR(dlbuf_verbs_begin(v, NULL, DLBUF_READ, NULL, &id), -EINVAL);
+	CHECK_ERR(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, NULL), -EINVAL);
+	/* None of them is work on the buffer. */
+	dlbuf_verbs_remove(b);
+	CHECK_EQ(stub.live, 0);
+	t->deleter(t);
+}
+
+TEST_BETWEEN(removed_during_the_work, begin(), end())
+{
+	DLManagedTensorVersioned *t = tensor(1, (int64_t[]){ 8 }, NULL, 0, 0);
+	struct dlbuf_verbs_buffer *b = add(DLBUF_RW, 0);
+	struct ibv_sge one;
+	uint32_t n = 1;
+	uint64_t id;
+
+	CHECK_OK(dlbuf_verbs_begin(v, t, DLBUF_WRITE, NULL, &id));
+	dlbuf_verbs_remove(b);
+	CHECK_EQ(stub.live, 1);
+	CHECK_ERR(dlbuf_verbs_sge(v, t, &one, &n), -EINVAL);
+	/* Registered anew, beside the region that is going. */
+	b = add(DLBUF_RW, 0);
+	CHECK_EQ(stub.live, 2);
+	CHECK_OK(dlbuf_verbs_end(v, id));
+	CHECK_EQ(stub.live, 1);
+	t->deleter(t);
+}
+
+/* The lease deregisters, inside dlbuf_verbs_end(). */
+TEST_BETWEEN(lease_removes_the_buffer, begin(), end())
+{
+	DLManagedTensorVersioned *t = leased(dlbuf_verbs_remove, add(DLBUF_RW, 0));
+	uint64_t id;
+
+	CHECK_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id));
+	t->deleter(t);
+	CHECK_EQ(stub.live, 1);
+	CHECK_OK(dlbuf_verbs_end(v, id));
+	CHECK_EQ(stub.live, 0);
+}
+
+TEST_BETWEEN(destroyed_with_work, begin(), end())
+{
+	DLManagedTensorVersioned *t = leased(give_back, NULL);
+	uint64_t id;
+
+	dlbuf_verbs_remove(NULL);
+	add(DLBUF_RW, 0);
+	CHECK_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id));
+	CHECK_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id));
+	t->deleter(t);
+	dlbuf_verbs_destroy(v);
+	CHECK_EQ(fired, 1);
+	CHECK_EQ(stub.live, 0);
+	v = NULL;
+}
+
+TEST_BETWEEN(child_of_fork, begin(), end())
+{
+	DLManagedTensorVersioned *t = tensor(1, (int64_t[]){ 8 }, NULL, 0, 0);
+	struct dlbuf_verbs_buffer *b = add(DLBUF_RW, 0);
+	uint64_t id, other;
+	int status;
+	pid_t pid;
+
+	CHECK_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id));
+	/* Another thread may be in a call during the fork(). */
+	pthread_mutex_lock(&v->lock);
+	pid = fork();
+	if (!pid) {
+		CHECK_ERR(dlbuf_verbs_add(v, mem.fd, -1, DLBUF_RW, 0, &b), -ESTALE);
+		CHECK_ERR(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &other), -ESTALE);
+		CHECK_ERR(dlbuf_verbs_end(v, id), -ESTALE);
+		dlbuf_verbs_remove(b);
+		dlbuf_verbs_destroy(v);
+		CHECK_EQ(stub.live, 1);
+		_exit(0);
+	}
+	pthread_mutex_unlock(&v->lock);
+	CHECK(waitpid(pid, &status, 0) == pid && !status);
+	CHECK_OK(dlbuf_verbs_end(v, id));
+	t->deleter(t);
+}
+
+#define THREADS 2
+#define ROUNDS 200
+
+static void *work(void *arg)
+{
+	DLManagedTensorVersioned *t = arg;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		struct dlbuf_verbs_buffer *b;
+		struct ibv_sge one;
+		uint32_t n = 1;
+		uint64_t id;
+
+		if (!CHECK_OK(dlbuf_verbs_add(v, mem.fd, -1, DLBUF_RW, 0, &b)))
+			break;
+		CHECK_OK(dlbuf_verbs_sge(v, t, &one, &n));
+		if (CHECK_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id)))
+			CHECK_OK(dlbuf_verbs_end(v, id));
+		dlbuf_verbs_remove(b);
+	}
+	return NULL;
+}
+
+TEST_BETWEEN(two_threads, begin(), end())
+{
+	DLManagedTensorVersioned *t = leased(give_back, NULL), *shares[THREADS];
+	pthread_t threads[THREADS];
+
+	for (int i = 0; i < THREADS; i++) {
+		REQUIRE_OK(dlbuf_tensor_share(t, NULL, &shares[i]));
+		REQUIRE(!pthread_create(&threads[i], NULL, work, shares[i]));
+	}
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], NULL);
+		shares[i]->deleter(shares[i]);
+	}
+	CHECK_EQ(stub.live, 0);
+	CHECK_EQ(fired, 0);
+	t->deleter(t);
+	CHECK_EQ(fired, 1);
+}
+
+/* Another thread registers the same buffer while this one is in the driver. */
+static struct dlbuf_verbs_buffer *other_buffer;
+
+static void add_meanwhile(void)
+{
+	stub.during = NULL;
+	other_buffer = add(DLBUF_RW, 0);
+}
+
+TEST_BETWEEN(registered_meanwhile, begin(), end())
+{
+	struct dlbuf_verbs_buffer *b;
+
+	stub.dmabuf_err = EOPNOTSUPP;
+	stub.during = add_meanwhile;
+	b = add(DLBUF_RW, 0);
+	CHECK(b == other_buffer);
+	CHECK_EQ(stub.mr_calls, 2);
+	CHECK_EQ(stub.live, 1);
+	dlbuf_verbs_remove(b);
+	CHECK_EQ(stub.live, 1);
+	dlbuf_verbs_remove(b);
+	CHECK_EQ(stub.live, 0);
+}
+
+TEST_BETWEEN(no_memory, begin(), end())
+{
+	DLManagedTensorVersioned *t = leased(give_back, NULL);
+	struct dlbuf_verbs_buffer *b;
+	struct dlbuf_verbs *other;
+	uint64_t id;
+
+	fail_calloc = 1;
+	CHECK_ERR(dlbuf_verbs_create(&pd, &other), -ENOMEM);
+	fail_calloc = 1;
+	CHECK_ERR(dlbuf_verbs_add(v, mem.fd, -1, DLBUF_RW, 0, &b), -ENOMEM);
+	b = add(DLBUF_RW, 0);
+	fail_calloc = 1;
+	CHECK_ERR(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id), -ENOMEM);
+	dlbuf_verbs_remove(b);
+	CHECK_EQ(stub.live, 0);
+	t->deleter(t);
+	CHECK_EQ(fired, 1);
+}
+
+KTAP_MAIN()
