@@ -321,6 +321,7 @@ class Publisher(_End):
                             "tensors[0].frame) makes one")
         planes: tuple[Plane, ...] = ()
         tensor, more = None, 0
+        data: bytes | bytearray
         if self.ros2 is not None:
             data, more = _image_of(frame, self._cpu, self.ros2)
         elif self.prepare:
