@@ -6,15 +6,20 @@
 The robot starts a publisher for each connection of the viewer's, whose commands and answers are
 lines of JSON. So the digests of the frames come by another way than the frames."""
 
+import contextlib
+import fcntl
 import functools
 import gc
 import hashlib
 import json
 import os
+import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import time
 
 import zenoh
 
@@ -26,11 +31,15 @@ sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from waits import BOUND, until                          # noqa: E402
 
 ROBOT, PORT, LOCATOR = "10.0.0.1", 7000, "tcp/10.0.0.1:7447"
-KEY = "robot/front"
+# A publisher of the first key waits for the network, one of the second drops frames.
+KEY, REAR = "robot/front", "robot/rear"
 SIZE = 320, 180
 FRAMES = 3
 # The number of small frames that are sent at once, and in all.
 SOME, MANY = 25, 1000
+# Camera frames while the wire is down, or a receiver stopped; at most 32 wait in a subscriber.
+STREAM = 24
+RECEIVERS = 8
 
 
 def resident():
@@ -52,6 +61,24 @@ def session(**endpoints):
         "connect": {"endpoints": endpoints.get("connect", [])}})))
 
 
+@contextlib.contextmanager
+def small_sockets():
+    """TCP holds little for a peer that does not read. Sockets that are open follow, too."""
+    names = [f"/proc/sys/net/ipv4/tcp_{x}mem" for x in "rw"]
+    before = []
+    for name in names:
+        with open(name, "r+") as f:
+            before.append(f.read())
+        with open(name, "w") as f:
+            f.write("4096 16384 32768")
+    try:
+        yield
+    finally:
+        for name, was in zip(names, before):
+            with open(name, "w") as f:
+                f.write(was)
+
+
 def digests(frame):
     return [hashlib.sha256(t.tobytes()).hexdigest() for t in frame]
 
@@ -69,6 +96,25 @@ def camera(publisher):
                 sent[frame.sequence] = digests(frame)
             if len(sent) == FRAMES:
                 return sent
+
+
+def stream(publisher):
+    """More of them; the buffers that were held after a frame, and how many were sent."""
+    held = 0
+    with dlbuf.Camera(0, format="NV12", size=SIZE) as frames:
+        for n, frame in enumerate(frames, 1):
+            with frame:
+                publisher.put(frame)
+            del frame
+            held = max(held, frames.held)
+            if n == STREAM:
+                return [held, n]
+
+
+def stream_past(publisher):
+    """As stream(), through sockets that hold less than it sends."""
+    with small_sockets():
+        return stream(publisher)
 
 
 @functools.lru_cache(maxsize=None)
@@ -91,16 +137,18 @@ def some(publisher):
 def publishes():
     """A publisher, which does what its standard input says."""
     with session(listen=[LOCATOR]) as s:
-        with dlbuf.zenoh.Publisher(KEY, s,
-                                   congestion_control=zenoh.CongestionControl.BLOCK) as publisher:
+        with dlbuf.zenoh.Publisher(KEY, s, congestion_control=zenoh.CongestionControl.BLOCK
+                                   ) as front, dlbuf.zenoh.Publisher(REAR, s) as rear:
             print(json.dumps("ready"), flush=True)
             for line in sys.stdin:
                 command = json.loads(line)
                 if command == "die":
                     os.kill(os.getpid(), signal.SIGKILL)
+                publisher = rear if command == "stream_past" else front
                 # The subscription has arrived.
                 until(lambda: publisher._publisher.matching_status.matching)
-                print(json.dumps({"camera": camera, "some": some}[command](publisher)), flush=True)
+                print(json.dumps({"camera": camera, "some": some, "stream": stream,
+                                  "stream_past": stream_past}[command](publisher)), flush=True)
 
 
 def robot():
@@ -144,7 +192,65 @@ class Robot:
         self.socket.close()
 
 
+class Receiver:
+    """A process that subscribes to a key and says what it gets. It is forked before there is a
+    thread of Zenoh's, and begins with start()."""
+
+    def __init__(self):
+        ours, theirs = socket.socketpair()
+        self.pid = os.fork()
+        if not self.pid:
+            ours.close()
+            status = 1
+            with contextlib.suppress(BrokenPipeError):
+                self.receives(theirs.makefile("rw"))
+                status = 0
+            os._exit(status)
+        theirs.close()
+        self.socket, self.lines = ours, ours.makefile("rw")
+
+    @staticmethod
+    def receives(lines):
+        key = lines.readline().strip()
+        if not key:
+            return
+        with session(connect=[LOCATOR]) as s, \
+                dlbuf.zenoh.subscribe(key, s, timeout=BOUND, pool=SOME) as frames:
+            # The robot has the subscription then: it was declared before.
+            until(lambda: frames.publishers)
+            print(json.dumps("ready"), file=lines, flush=True)
+            for frame in frames:
+                with frame:
+                    assert all(t.tobytes() for t in frame)
+                    print(json.dumps([frame.sequence, frames.lost, frames.dropped]), file=lines,
+                          flush=True)
+
+    def start(self, key):
+        print(key, file=self.lines, flush=True)
+
+    def said(self):
+        return json.loads(self.lines.readline())
+
+    def kill(self):
+        os.kill(self.pid, signal.SIGKILL)
+        assert os.waitpid(self.pid, 0)[1] == signal.SIGKILL
+        self.lines.close()
+        self.socket.close()
+
+
+def link(up):
+    """Of this guest, and so the wire."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        get, put, up_flag = 0x8913, 0x8914, 1       # SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP
+        request = struct.pack("16sH14x", b"eth0", 0)
+        flags, = struct.unpack("16xH14x", fcntl.ioctl(s, get, request))
+        flags = flags | up_flag if up else flags & ~up_flag
+        fcntl.ioctl(s, put, struct.pack("16sH14x", b"eth0", flags))
+
+
 def viewer(patterns):
+    receivers = [Receiver() for _ in range(RECEIVERS + 1)]
+
     # NumPy is for the viewer only.
     from labtools import CASES, case, main, np
 
@@ -201,6 +307,61 @@ def viewer(patterns):
             assert fds_now == fds and nbytes_now - nbytes < 1 << 20
 
     @case
+    def one_receiver_of_many_is_killed():
+        """The others get each frame, before and after."""
+        mine = receivers[:RECEIVERS]
+        for r in mine:
+            r.start(KEY)
+        for r in mine:
+            assert r.said() == "ready"
+        for _ in range(2):
+            robots[-1].tell("some")
+            if len(mine) == RECEIVERS:
+                assert mine[-1].said()[0] == 0
+                mine.pop().kill()
+            for r in mine:
+                assert [r.said() for _ in range(SOME)] == [[n, 0, 0] for n in range(SOME)]
+            robots[-1].answer()
+        for r in mine:
+            r.kill()
+
+    @case
+    def a_receiver_that_is_stopped():
+        """The camera goes on, and has its buffers. The receiver counts what it has missed."""
+        r = receivers[-1]
+        with small_sockets():
+            r.start(REAR)
+            assert r.said() == "ready"
+            os.kill(r.pid, signal.SIGSTOP)
+            assert os.WIFSTOPPED(os.waitpid(r.pid, os.WUNTRACED)[1])
+            robots[-1].tell("stream_past")
+            assert robots[-1].answer() == [0, STREAM]
+            os.kill(r.pid, signal.SIGCONT)
+            lost = 0
+            while not lost:
+                robots[-1].tell("stream_past")
+                assert robots[-1].answer() == [0, STREAM]
+                while select.select([r.socket], [], [], 0)[0]:
+                    lost = r.said()[1]
+            print(f"# {lost} frames were lost")
+        r.kill()
+
+    @case
+    def a_link_that_is_down():
+        """For two seconds, in which the robot sends: no frame is lost."""
+        with frames(32) as subscriber:
+            robots[-1].tell("stream")
+            got = [next(subscriber).sequence for _ in range(FRAMES)]
+            link(False)
+            time.sleep(2)       # it orders nothing
+            link(True)
+            print(f"# {subscriber.received} of {STREAM} frames before")
+            got += [next(subscriber).sequence for _ in range(STREAM - FRAMES)]
+            assert got == sorted(set(got)), got
+            assert (subscriber.lost, subscriber.dropped) == (0, 0)
+            assert robots[-1].answer() == [0, STREAM]
+
+    @case
     def a_publisher_that_is_killed():
         with frames() as subscriber:
             received(subscriber, lambda frame: [np.asarray(t) for t in frame])
@@ -231,7 +392,15 @@ def viewer(patterns):
 
         with frames(exporter="udmabuf", device="vulkan:0") as subscriber:
             received(subscriber, pictures)
-            x, _ = dlbuf.Preparer(**options, device=subscriber.device)(last[0])
+            on_device = dlbuf.Preparer(**options, device=subscriber.device)
+            x, _ = on_device(last[0])
+            # A publisher prepares on the device, too.
+            with dlbuf.zenoh.subscribe("viewer/input", own, timeout=BOUND, pool=1) as inputs, \
+                    dlbuf.zenoh.Publisher("viewer/input", own, prepare=on_device) as publisher:
+                publisher.put(last[0])
+                got, = next(inputs)
+                assert got.shape == x.shape and got.tobytes() == x.tobytes()
+                del got
             want, _ = dlbuf.Preparer(**options)([t.to("cpu") for t in last[0]])
             x, want = (t.numpy().astype(int) for t in (x, want))
             assert np.ptp(want) > 0 and abs(x - want).max() <= 1
