@@ -38,10 +38,13 @@
  * missing, also of an earlier run whose fence was given. Tensors can still be used by the CPU.
  * Close the device and open it again.
  *
- * Threads and contexts. The device has a context of its own. Its calls make that context current
- * on the calling thread, and then the context, surfaces and API that were current before. Calls
- * of several threads run one after the other, also of several devices, because drivers crash
- * otherwise. On a thread with a current context of GLX, eglMakeCurrent() may fail (-EIO).
+ * Threads and contexts. The device has a context of its own. A call of dlbuf makes it current on
+ * the calling thread. Before the call returns, it makes the thread's former context, surfaces and
+ * API current again. If the application has destroyed that context or a surface while it was
+ * current, EGL deletes it during the call: then no context is current on the thread afterwards, a
+ * warning is logged, and the call's result is that of its own work. Calls of several threads run
+ * one after the other, also of several devices, because drivers crash otherwise. On a thread with
+ * a current context of GLX, eglMakeCurrent() may fail (-EIO).
  *
  * Errors of the application. Those of GL stay in the application's context, for its glGetError().
  * EGL has one error for each thread, which each call of EGL replaces: call eglGetError() before you

@@ -272,6 +272,66 @@ static void wrapped(void *arg)
 	dlbuf_device_close(&dev->base);
 }
 
+/* A config with surfaces in memory (EGL_PBUFFER_BIT, 1), and the size of one. */
+static const egl_int with_surface[] = {
+	EGLABI_SURFACE_TYPE, 1, EGLABI_RENDERABLE_TYPE, EGLABI_OPENGL_ES3_BIT, EGLABI_NONE,
+};
+static const egl_int small_surface[] = { EGLABI_WIDTH, 8, EGLABI_HEIGHT, 8, EGLABI_NONE };
+
+static void *prepare_here(void *arg)
+{
+	prepares(arg);
+	return NULL;
+}
+
+/*
+ * An application destroys its context or its surface while it is current, which EGL allows: it is
+ * deleted when it is current no more, so in the next call of dlbuf. Then no context is current, the
+ * application's calls of GL have no effect, and the device still prepares, on any thread.
+ */
+static void destroyed(void *arg)
+{
+	const egl_int version[] = { EGLABI_CONTEXT_MAJOR_VERSION, 3, EGLABI_NONE };
+	struct gles_device *dev = gles_device_of(cts_open());
+	const struct gles_egl *egl = &dev->egl;
+	egl_surface (*create)(egl_display, egl_config, const egl_int *) =
+		(egl_surface (*)(egl_display, egl_config, const egl_int *))
+		egl->GetProcAddress("eglCreatePbufferSurface");
+	egl_bool (*destroy)(egl_display, egl_surface) = (egl_bool (*)(egl_display, egl_surface))
+		egl->GetProcAddress("eglDestroySurface");
+	pthread_t thread;
+
+	REQUIRE(create && destroy);
+	for (int i = 0; i < 2; i++) {
+		egl_surface surface = NULL;
+		egl_context context;
+		egl_config config;
+		egl_int n = 0;
+
+		egl->BindAPI(EGLABI_OPENGL_ES_API);
+		REQUIRE(egl->ChooseConfig(dev->display, with_surface, &config, 1, &n) && n);
+		context = egl->CreateContext(dev->display, config, NULL, version);
+		if (i)
+			surface = create(dev->display, config, small_surface);
+		REQUIRE(context && (surface || !i));
+		REQUIRE(egl->MakeCurrent(dev->display, surface, surface, context));
+		REQUIRE(i ? destroy(dev->display, surface) :
+			egl->DestroyContext(dev->display, context));
+		REQUIRE(egl->GetCurrentContext() == context);
+		prepares(&dev->base);
+		CHECK(!egl->GetCurrentContext());
+		CHECK_EQ(egl->QueryAPI(), EGLABI_OPENGL_ES_API);
+		CHECK_EQ(egl->GetError(), EGLABI_SUCCESS);
+		dev->gl.ColorMask(0, 0, 0, 0);
+		prepares(&dev->base);
+		REQUIRE(!pthread_create(&thread, NULL, prepare_here, &dev->base));
+		REQUIRE(!pthread_join(thread, NULL));
+		if (i)
+			egl->DestroyContext(dev->display, context);
+	}
+	dlbuf_device_close(&dev->base);
+}
+
 /* ---- several threads, and few fds */
 
 enum { CROWD = 3, ROUNDS = 2 };
@@ -495,6 +555,7 @@ void cts_cases_gles(void)
 	if (strcmp(cts_access->backend, "gles"))
 		return;
 	ktap_case("gles/wrapped", wrapped, NULL);
+	ktap_case("gles/destroyed", destroyed, NULL);
 	ktap_case("gles/elsewhere", elsewhere, NULL);
 	ktap_case("gles/itself", itself, NULL);
 	ktap_case("gles/lost", lost, NULL);

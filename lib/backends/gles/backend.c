@@ -12,24 +12,27 @@ pthread_mutex_t gles_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- the context */
 
+/*
+ * The caller's context or surface may be gone: EGL deletes one that the application has destroyed
+ * while it was current, as soon as another one is current. Then none may be current: the
+ * application's calls of GL would change the device's context.
+ */
 static void restore(struct gles_device *dev, const struct gles_scope *scope)
 {
-	egl_bool done;
-
+	dev->egl.BindAPI(scope->api);
+	if (scope->context && dev->egl.MakeCurrent(scope->display, scope->draw, scope->read,
+						   scope->context))
+		return;
 	if (scope->context) {
-		dev->egl.BindAPI(scope->api);
-		done = dev->egl.MakeCurrent(scope->display, scope->draw, scope->read,
-					    scope->context);
-	} else {
-		done = dev->egl.MakeCurrent(dev->display, NULL, NULL, NULL);
-		dev->egl.BindAPI(scope->api);
-	}
-	if (!done) {
 		gles_failed(dev->egl.GetError(), dev->base.name, "eglMakeCurrent", -EIO);
 		log_at(DLBUF_LOG_WARN, "%s; the caller's context is not current any more",
 		       dlbuf_last_error());
 		forget_failure();
 	}
+	/* EGL releases the context of the API that is bound. */
+	dev->egl.BindAPI(EGLABI_OPENGL_ES_API);
+	dev->egl.MakeCurrent(dev->display, NULL, NULL, NULL);
+	dev->egl.BindAPI(scope->api);
 }
 
 static const char lost[] = "the context is lost: open the device again";
