@@ -15,8 +15,8 @@
  * CPU is no dma-buf, and the plan refuses it with -EOPNOTSUPP: use a plan for "cpu" there.
  *
  * Import. The GPU reads and writes dma-bufs as rows of 32-bit words, so it does not need to know
- * their formats. An import fails with -EOPNOTSUPP if EGL does not import it, or if it is larger
- * than the driver's largest texture of 4,096 columns: 64 MiB with 4,096 rows, 256 MiB with 16,384.
+ * their formats. An import fails with -EOPNOTSUPP if EGL does not import it, or if it is too large:
+ * more than 64 MiB if the driver's largest texture has 4,096 rows, 256 MiB if it has 16,384.
  *
  * When a device is opened, it copies a few bytes of a dma-buf of the library, and is refused with
  * -EOPNOTSUPP if the bytes are wrong. Also refused are: a driver of OpenGL ES 2.0; one that
@@ -24,8 +24,9 @@
  * which crashes.
  *
  * Order. dlbuf_prepare_frame() waits on the calling thread for the producer's fences. With
- * EGL_ANDROID_native_fence_sync it returns before the GPU has ended, and the dma-bufs have the
- * fence of the work. Otherwise it waits for the GPU.
+ * EGL_ANDROID_native_fence_sync it may return before the GPU has ended: the dma-bufs have the
+ * fence of the work, and dlbuf_acquire() of the tensor waits for it. Otherwise the call waits for
+ * the GPU.
  *
  * A GPU that renders in tiles loads and stores the whole tiles that the tensor touches. So nothing
  * else should write to the same dma-buf while a frame is prepared into it. A frame that is in the
@@ -46,12 +47,20 @@
  * one after the other, also of several devices, because drivers crash otherwise. On a thread with
  * a current context of GLX, eglMakeCurrent() may fail (-EIO).
  *
+ * eglTerminate(). A device opened by name has an EGLDisplay that other code of the process may get
+ * from EGL, too. If that code calls eglTerminate(), the device's calls fail: close the device and
+ * open it again.
+ *
  * Errors of the application. Those of GL stay in the application's context, for its glGetError().
  * EGL has one error for each thread, which each call of EGL replaces: call eglGetError() before you
  * call dlbuf, because afterwards the error is lost.
  *
  * fork(). A driver's threads do not exist in a child. In a child of a process that has used EGL
- * by dlbuf, dlbuf_device_open() fails with -ESTALE.
+ * by dlbuf, dlbuf_device_open() fails with -ESTALE. So it does in a child, without exec(), whose
+ * EGLDisplay is initialised already, because a parent may have used it: if the child initialised
+ * it itself, wrap it. It is not noticed if a parent has used the GPU by another EGLDisplay: the
+ * driver may then wait for ever or disturb the parent. dlbuf_device_wrap_gles() must not get a
+ * display that a parent has initialised.
  *
  * Specification: EGL 1.4, OpenGL ES 3.0, EGL_EXT_image_dma_buf_import and its _modifiers,
  * EGL_KHR_surfaceless_context, GL_OES_EGL_image, EGL_ANDROID_native_fence_sync.
