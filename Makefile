@@ -157,7 +157,7 @@ $(gen)/autoconf.h: $(O)/.config Kconfig | $(gen)/
 	$(Q)sed -n 's/^\(CONFIG_[A-Z0-9_]*\)=y/#define \1 1/p' $< > $@
 endif
 
-# make itself reads auto.mk. It is made of the resolved configuration, in which
+# It includes auto.mk, which is made of the resolved configuration, in which
 # symbols that were added to Kconfig later have their defaults.
 $(gen)/auto.mk: $(gen)/autoconf.h
 	$(Q)sed -n 's/^\(CONFIG_[A-Z0-9_]*\)=y/\1 := y/p' $(O)/.config.full > $@

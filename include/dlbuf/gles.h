@@ -19,7 +19,9 @@
  * more than 64 MiB if the driver's largest texture has 4,096 rows, 256 MiB if it has 16,384.
  *
  * When a device is opened, it copies a few bytes of a dma-buf of the library, and is refused with
- * -EOPNOTSUPP if the bytes are wrong. Also refused are: a driver of OpenGL ES 2.0; one that
+ * -EOPNOTSUPP if the bytes are wrong, or with -EMFILE, -ENFILE or -ENOMEM if there is no such
+ * buffer for that reason. If there is neither udmabuf nor the heap "system", or the driver takes none
+ * of their buffers, there is no trial: the device's `reason` says so. Also refused are: a driver of OpenGL ES 2.0; one that
  * renders to no dma-buf without tiles, as NVIDIA's (use "cuda"); and llvmpipe on a DRM node,
  * which crashes.
  *

@@ -301,7 +301,8 @@ struct dlbuf_prepare_run_opts {
  * out reports it, and dlbuf_lease_result(); a tensor of another device over the same memory does
  * not, because the fence of the work has no error. On devices with DLBUF_SYNC_EVENT or
  * DLBUF_SYNC_BLOCKS the call waits for the work, as on the CPU; the deadline limits the wait for
- * earlier work only. Drivers that compute on the CPU, such as Mesa's lavapipe, complete the work
+ * earlier work only. With DLBUF_SYNC_BLOCKS a GLES device may return before its GPU has ended
+ * (dlbuf/gles.h), and adds the fence: acquire out before the CPU reads it. Drivers that compute on the CPU, such as Mesa's lavapipe, complete the work
  * before they give its fence: there the call waits for the producers, also after the deadline,
  * whatever dlbuf_device_info says. Do not call it on the thread that signals their fences.
  *

@@ -26,10 +26,10 @@ int trial_by_cpu(const struct trial_buffer *t, size_t at, size_t bytes, uint8_t 
 	return bracket(t->fd, DMA_BUF_SYNC_END | access) || ret ? -EIO : 0;
 }
 
-void trial_run(struct dlbuf_device *dev,
-	       int (*fn)(struct dlbuf_device *dev, const struct trial_buffer *t,
-			 bool *shares),
-	       bool *apart)
+int trial_run(struct dlbuf_device *dev,
+	      int (*fn)(struct dlbuf_device *dev, const struct trial_buffer *t,
+			bool *shares),
+	      bool *apart)
 {
 	static const char *const exporters[] = { "udmabuf", "heap:system" };
 	int ret = -ENOSYS;
@@ -40,6 +40,8 @@ void trial_run(struct dlbuf_device *dev,
 		bool shares = true;
 
 		ret = dlbuf_alloc_fd(TRIAL_PAGE, &opts, &t.fd);
+		if (ret == -EMFILE || ret == -ENFILE || ret == -ENOMEM)
+			return ret;
 		if (ret)
 			continue;
 		t.map = mmap(NULL, TRIAL_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, t.fd, 0);
@@ -54,6 +56,7 @@ void trial_run(struct dlbuf_device *dev,
 		log_at(DLBUF_LOG_INFO, "%s: no trial of its imports: %s", dev->name,
 		       dlbuf_last_error());
 	forget_failure();
+	return !ret;
 }
 
 int trial_apart(void)

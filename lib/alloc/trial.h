@@ -43,13 +43,14 @@ int trial_by_cpu(const struct trial_buffer *t, size_t at, size_t bytes, uint8_t 
 
 /*
  * Calls fn with a buffer of an exporter. If the exporter or fn fails, tries the next exporter.
- * Sets *apart to the opposite of what fn wrote to *shares. If all exporters fail, logs the
- * reason and leaves *apart unchanged.
+ * Sets *apart to the opposite of what fn wrote to *shares. Returns 1. If all exporters fail, logs
+ * the reason, leaves *apart unchanged and returns 0. -EMFILE, -ENFILE and -ENOMEM of an exporter
+ * are errors: they say nothing about the machine.
  */
-void trial_run(struct dlbuf_device *dev,
-	       int (*fn)(struct dlbuf_device *dev, const struct trial_buffer *t,
-			 bool *shares),
-	       bool *apart);
+int trial_run(struct dlbuf_device *dev,
+	      int (*fn)(struct dlbuf_device *dev, const struct trial_buffer *t,
+			bool *shares),
+	      bool *apart);
 
 /* -EOPNOTSUPP, for a device whose imports are apart. */
 int trial_apart(void);

@@ -14,6 +14,7 @@
 #include "cts.h"
 
 #ifdef CONFIG_BACKEND_GLES
+#include "alloc/trial.h"
 #include "backends/gles/gles.h"
 
 #define SIDE 16
@@ -398,6 +399,9 @@ static void few_fds(void *arg)
 		REQUIRE(!setrlimit(RLIMIT_NOFILE, &few));
 		opened = dlbuf_device_open(cts_device, NULL, &other);
 		CHECK(!opened || dlbuf_last_error()[0]);
+		/* No device without its trial. */
+		if (!left)
+			CHECK_EQ(opened, -EMFILE);
 		dlbuf_device_close(other);
 		ran = dlbuf_prepare_frame(plan, &frame, NULL, out);
 		CHECK(!ran || dlbuf_last_error()[0]);
@@ -409,6 +413,24 @@ static void few_fds(void *arg)
 	CHECK_OK(dlbuf_prepare_frame(plan, &frame, NULL, out));
 	dlbuf_prepare_destroy(plan);
 	prepares(dev);
+}
+
+/* Without a trial the device says so. */
+static void untried(void *arg)
+{
+	struct dlbuf_device *dev;
+
+	for (int none = 0; none < 2; none++) {
+		DLBUF_INFO(dlbuf_device_info, info);
+
+		trial_none = none;
+		dev = cts_open();
+		trial_none = false;
+		CHECK_OK(dlbuf_device_get_info(dev, &info));
+		CHECK_EQ(!!strstr(info.reason, "not tried"), none);
+		prepares(dev);
+		dlbuf_device_close(dev);
+	}
 }
 
 /* ---- trials of several threads */
@@ -658,6 +680,7 @@ void cts_cases_gles(void)
 	ktap_case("gles/words", words, NULL);
 	ktap_case("gles/threads", crowd, NULL);
 	ktap_case("gles/few-fds", few_fds, NULL);
+	ktap_case("gles/untried", untried, NULL);
 	ktap_case("gles/choosers", choosers, NULL);
 	ktap_case("gles/huge", huge, NULL);
 	ktap_case("gles/terminated", terminated, NULL);

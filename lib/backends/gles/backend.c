@@ -222,10 +222,13 @@ static void gles_close(struct dlbuf_device *base)
 static int try_imports(struct gles_device *dev)
 {
 	bool apart = false;
+	int ret = trial_run(&dev->base, gles_try_buffer, &apart);
 
-	trial_run(&dev->base, gles_try_buffer, &apart);
+	if (ret < 0)
+		return ret;
 	if (dev->trial.ret)
 		return failure_report(&dev->trial);
+	dev->untried = !ret;
 	return apart ? trial_apart() : 0;
 }
 
@@ -360,7 +363,8 @@ static int start_display(const struct found *f, unsigned int i, egl_display disp
 		ret = fail(-ESTALE, "%s: its display is in use, perhaps since before fork(): a driver "
 			   "works in no child of the process that has used it", f->info.name);
 	else if (fault_hit() || !f->egl.Initialize(display, NULL, NULL))
-		ret = gles_failed(f->egl.GetError(), f->info.name, "eglInitialize", -EOPNOTSUPP);
+		ret = gles_failed(f->egl.GetError(), f->info.name, "no driver: eglInitialize",
+				  -ENODEV);
 	else
 		ours[i] = true;
 	pthread_mutex_unlock(&gles_lock);
@@ -419,6 +423,9 @@ static void gles_describe(struct dlbuf_device *base, struct dlbuf_device_info *i
 	snprintf(info->driver, sizeof(info->driver), "%s", dev->driver);
 	if (__atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE))
 		snprintf(info->reason, sizeof(info->reason), "%s", lost);
+	else if (dev->untried)
+		snprintf(info->reason, sizeof(info->reason), "its imports were not tried: it "
+			 "got no buffer of udmabuf or the heap system");
 	else if (!dev->fences)
 		snprintf(info->reason, sizeof(info->reason), "no "
 			 "EGL_ANDROID_native_fence_sync: dlbuf_prepare_frame() waits for the GPU");

@@ -36,6 +36,7 @@ struct gles_device {
 	bool fences;		/* EGL_ANDROID_native_fence_sync */
 	bool software;		/* llvmpipe on no DRM node */
 	bool robust;		/* EGL_EXT_create_context_robustness */
+	bool untried;		/* no exporter for a trial of its imports */
 	bool lost;		/* atomic; the context is lost, for ever */
 	gl_enum (*reset)(void);	/* glGetGraphicsResetStatusEXT(), or NULL */
 	char renderer[128], driver[128];

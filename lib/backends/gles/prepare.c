@@ -114,8 +114,9 @@ static int check_program(const struct gles_device *dev, const struct program *p,
 	uint32_t most = (uint32_t)dev->most;
 
 	return table_rows(bytes) <= most && p->width <= most && p->height <= most ? 0 :
-	       fail(-EOPNOTSUPP, "%s: a program of %zu bytes for %ux%u pixels; its textures have "
-		    "up to %u rows", dev->base.name, bytes, p->width, p->height, most);
+	       fail(-EOPNOTSUPP, "%s: a tensor of %ux%u pixels, with %zu bytes of tables; its "
+		    "textures have up to %u rows", dev->base.name, p->width, p->height, bytes,
+		    most);
 }
 
 int gles_program_load(struct dlbuf_device *base, const struct program *p, size_t bytes,

@@ -375,7 +375,7 @@ int vulkan_try_buffer(struct dlbuf_device *dev, const struct trial_buffer *t, bo
 int vulkan_try_imports(struct vulkan_device *dev)
 {
 	bool apart = false;
+	int ret = trial_run(&dev->base, vulkan_try_buffer, &apart);
 
-	trial_run(&dev->base, vulkan_try_buffer, &apart);
-	return apart ? trial_apart() : 0;
+	return ret < 0 ? ret : apart ? trial_apart() : 0;
 }
