@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import weakref
 
 import pytest
