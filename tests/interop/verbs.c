@@ -7,6 +7,7 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
@@ -573,29 +574,49 @@ TEST_BETWEEN(two_threads, begin(), end())
 	CHECK_EQ(fired, 1);
 }
 
-/* Another thread registers the same buffer while this one is in the driver. */
-static struct dlbuf_verbs_buffer *other_buffer;
+static int inside;	/* atomic: threads in ibv_reg_mr() */
 
-static void add_meanwhile(void)
+static void alone(void)
 {
-	stub.during = NULL;
-	other_buffer = add(DLBUF_RW, 0);
+	CHECK_EQ(__atomic_add_fetch(&inside, 1, __ATOMIC_SEQ_CST), 1);
+	for (int i = 0; i < 10; i++)
+		sched_yield();
+	__atomic_sub_fetch(&inside, 1, __ATOMIC_SEQ_CST);
 }
 
-TEST_BETWEEN(registered_meanwhile, begin(), end())
+static void *add_memfd(void *arg)
 {
-	struct dlbuf_verbs_buffer *b;
+	for (int i = 0; i < ROUNDS; i++) {
+		struct dlbuf_verbs_buffer *b;
 
+		if (!CHECK_OK(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b)))
+			break;
+		dlbuf_verbs_remove(b);
+	}
+	return arg;
+}
+
+/* Two comparisons at once would read each other's words, and leave them in the buffer. */
+TEST_BETWEEN(two_threads_add_a_memfd, begin(), end())
+{
+	uint8_t *map = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, mem.memfd, 0);
+	pthread_t threads[THREADS];
+
+	KTAP_KEEPS(KTAP_HEAP, "threads");
+	REQUIRE(map != MAP_FAILED);
+	for (unsigned int i = 0; i < BYTES; i++)
+		map[i] = (uint8_t)(i * 7);
 	stub.dmabuf_err = EOPNOTSUPP;
-	stub.during = add_meanwhile;
-	b = add(DLBUF_RW, 0);
-	CHECK(b == other_buffer);
-	CHECK_EQ(stub.mr_calls, 2);
-	CHECK_EQ(stub.live, 1);
-	dlbuf_verbs_remove(b);
-	CHECK_EQ(stub.live, 1);
-	dlbuf_verbs_remove(b);
+	stub.during = alone;
+	for (int i = 0; i < THREADS; i++)
+		REQUIRE(!pthread_create(&threads[i], NULL, add_memfd, NULL));
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
 	CHECK_EQ(stub.live, 0);
+	for (unsigned int i = 0; i < BYTES; i++)
+		if (!CHECK_EQ(map[i], (uint8_t)(i * 7)))
+			break;
+	munmap(map, BYTES);
 }
 
 TEST_BETWEEN(no_memory, begin(), end())

@@ -108,6 +108,7 @@ struct dlbuf_verbs_work_ {
 struct dlbuf_verbs {
 	struct ibv_pd *pd;
 	pid_t pid;
+	pthread_mutex_t adding;	/* one dlbuf_verbs_add() at a time; taken before lock */
 	pthread_mutex_t lock;	/* no driver's call is made under it */
 	struct dlbuf_verbs_buffer *buffers;
 	struct dlbuf_verbs_work_ *works;
@@ -140,7 +141,7 @@ static inline int dlbuf_verbs_create(struct ibv_pd *pd, struct dlbuf_verbs **ver
 	v = (struct dlbuf_verbs *)calloc(1, sizeof(*v));
 	if (!v)
 		return dlbuf_fail(-ENOMEM, "no memory");
-	if (pthread_mutex_init(&v->lock, NULL)) {
+	if (pthread_mutex_init(&v->adding, NULL) || pthread_mutex_init(&v->lock, NULL)) {
 		free(v);
 		return dlbuf_fail(-ENOMEM, "pthread_mutex_init() failed");
 	}
@@ -316,10 +317,46 @@ static inline int dlbuf_verbs_register_(struct dlbuf_verbs_buffer *b, int memfd)
 	return dlbuf_verbs_memfd_(b, memfd, err);
 }
 
+/* Registers a dma-buf that has no region yet. */
+static inline int dlbuf_verbs_new_(struct dlbuf_verbs *v, int fd, int memfd,
+				   const struct dlbuf_buffer_info *info, uint32_t access,
+				   uint32_t remote, struct dlbuf_verbs_buffer **buffer)
+{
+	struct dlbuf_verbs_buffer *b = (struct dlbuf_verbs_buffer *)calloc(1, sizeof(*b));
+	int ret;
+
+	if (!b)
+		return dlbuf_fail(-ENOMEM, "no memory");
+	b->verbs_ = v;
+	b->bytes = info->bytes;
+	b->access = access;
+	b->remote = remote;
+	b->dev_ = info->dev;
+	b->ino_ = info->ino;
+	b->owners_ = 1;
+	b->fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (b->fd_ < 0)
+		ret = dlbuf_fail(errno == EBADF ? -EBADF : -EMFILE, "fd %d: dup(): %s", fd,
+				 strerror(errno));
+	else
+		ret = dlbuf_verbs_register_(b, memfd);
+	if (ret) {
+		dlbuf_verbs_free_(b);
+		return ret;
+	}
+	pthread_mutex_lock(&v->lock);
+	b->next_ = v->buffers;
+	v->buffers = b;
+	pthread_mutex_unlock(&v->lock);
+	*buffer = b;
+	return 0;
+}
+
 /*
  * Registers a whole dma-buf, or finds its region. Call it when the pool is made: it pins the
  * memory, and compares a memfd with the dma-buf by writing to both, so nobody else may use the
- * buffer meanwhile.
+ * buffer meanwhile, nor add it to another struct dlbuf_verbs. Threads that add to this one wait
+ * for each other.
  *
  * fd is duplicated. memfd is borrowed: that of dlbuf_udmabuf_create(), or -1 for a dma-buf
  * without one, which not every driver takes. access is what this machine does: DLBUF_READ to
@@ -342,7 +379,7 @@ static inline int dlbuf_verbs_register_(struct dlbuf_verbs_buffer *b, int memfd)
 static inline int dlbuf_verbs_add(struct dlbuf_verbs *v, int fd, int memfd, uint32_t access,
 				  uint32_t remote, struct dlbuf_verbs_buffer **buffer)
 {
-	struct dlbuf_verbs_buffer *b = NULL, *found;
+	struct dlbuf_verbs_buffer *found;
 	struct dlbuf_buffer_info info;
 	int ret = dlbuf_verbs_check_(v);
 
@@ -361,47 +398,19 @@ static inline int dlbuf_verbs_add(struct dlbuf_verbs *v, int fd, int memfd, uint
 				  "machine does not have");
 	if (access & ~info.access)
 		return dlbuf_fail(-EACCES, "fd %d was not opened for this access", fd);
+	/* Two at once would register it twice, and compare each other's changes of its memfd. */
+	pthread_mutex_lock(&v->adding);
 	pthread_mutex_lock(&v->lock);
 	found = dlbuf_verbs_find_(v, info.dev, info.ino);
-	if (!found) {
-		pthread_mutex_unlock(&v->lock);
-		b = (struct dlbuf_verbs_buffer *)calloc(1, sizeof(*b));
-		if (!b)
-			return dlbuf_fail(-ENOMEM, "no memory");
-		b->verbs_ = v;
-		b->bytes = info.bytes;
-		b->access = access;
-		b->remote = remote;
-		b->dev_ = info.dev;
-		b->ino_ = info.ino;
-		b->fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-		if (b->fd_ < 0)
-			ret = dlbuf_fail(errno == EBADF ? -EBADF : -EMFILE, "fd %d: dup(): %s", fd,
-					 strerror(errno));
-		else
-			ret = dlbuf_verbs_register_(b, memfd);
-		if (ret) {
-			dlbuf_verbs_free_(b);
-			return ret;
-		}
-		pthread_mutex_lock(&v->lock);
-		/* Another thread may have registered it meanwhile. */
-		found = dlbuf_verbs_find_(v, info.dev, info.ino);
-	}
-	if (!found) {
-		found = b;
-		b->next_ = v->buffers;
-		v->buffers = b;
-		b = NULL;
-	}
-	if (found->access != access || found->remote != remote)
+	if (found && (found->access != access || found->remote != remote))
 		ret = dlbuf_fail(-EBUSY, "the dma-buf is registered, with access %u and remote access "
 				 "%u", found->access, found->remote);
-	else
+	else if (found)
 		found->owners_++;
 	pthread_mutex_unlock(&v->lock);
-	if (b)
-		dlbuf_verbs_free_(b);
+	if (!found)
+		ret = dlbuf_verbs_new_(v, fd, memfd, &info, access, remote, &found);
+	pthread_mutex_unlock(&v->adding);
 	if (!ret)
 		*buffer = found;
 	return ret;
@@ -711,6 +720,7 @@ static inline void dlbuf_verbs_destroy(struct dlbuf_verbs *v)
 		dlbuf_verbs_free_(b);
 	}
 	pthread_mutex_destroy(&v->lock);
+	pthread_mutex_destroy(&v->adding);
 	free(v);
 }
 
