@@ -459,20 +459,24 @@ TEST_BETWEEN(access_is_refused, begin(), end())
 TEST_BETWEEN(removed_during_the_work, begin(), end())
 {
 	DLManagedTensorVersioned *t = tensor(1, (int64_t[]){ 8 }, NULL, 0, 0);
-	struct dlbuf_verbs_buffer *b = add(DLBUF_RW, 0);
-	struct ibv_sge one;
-	uint32_t n = 1;
-	uint64_t id;
+	struct dlbuf_verbs_buffer *b, *again;
+	uint64_t id, other;
 
+	stub.dmabuf_err = EOPNOTSUPP;
+	b = add(DLBUF_RW, 0);
 	CHECK_OK(dlbuf_verbs_begin(v, t, DLBUF_WRITE, NULL, &id));
 	dlbuf_verbs_remove(b);
 	CHECK_EQ(stub.live, 1);
-	CHECK_ERR(dlbuf_verbs_sge(v, t, &one, &n), -EINVAL);
-	/* Registered anew, beside the region that is going. */
-	b = add(DLBUF_RW, 0);
-	CHECK_EQ(stub.live, 2);
+	CHECK_ERR_SAYS(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &other), -EINVAL, "dlbuf_verbs_add()");
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, DLBUF_READ, &again), -EBUSY,
+		       "registered");
+	/* Added again: no comparison may write to the bytes on their way. */
+	CHECK(add(DLBUF_RW, 0) == b);
+	CHECK_EQ(stub.mr_calls, 1);
 	CHECK_OK(dlbuf_verbs_end(v, id));
 	CHECK_EQ(stub.live, 1);
+	dlbuf_verbs_remove(b);
+	CHECK_EQ(stub.live, 0);
 	t->deleter(t);
 }
 

@@ -177,13 +177,13 @@ static inline int dlbuf_verbs_unlink_(struct dlbuf_verbs_buffer *b)
 	return 1;
 }
 
-/* Under the lock. */
+/* Under the lock: also finds a buffer that was removed, and has work left. */
 static inline struct dlbuf_verbs_buffer *dlbuf_verbs_find_(const struct dlbuf_verbs *v,
 							   uint64_t dev, uint64_t ino)
 {
 	struct dlbuf_verbs_buffer *b = v->buffers;
 
-	while (b && (!b->owners_ || b->dev_ != dev || b->ino_ != ino))
+	while (b && (b->dev_ != dev || b->ino_ != ino))
 		b = b->next_;
 	return b;
 }
@@ -364,8 +364,8 @@ static inline int dlbuf_verbs_new_(struct dlbuf_verbs *v, int fd, int memfd,
  * do, DLBUF_READ, DLBUF_WRITE, DLBUF_RW or 0; access must have it, too.
  *
  * *buffer is peeked until dlbuf_verbs_remove(). A dma-buf that is registered already gets no
- * second region: each call needs a dlbuf_verbs_remove() of its own. May block while the kernel
- * pins.
+ * second region and is not compared again, also if it was removed and has work left: each call
+ * needs a dlbuf_verbs_remove() of its own. May block while the kernel pins.
  * -EINVAL      an argument is NULL, bad access or remote, or the memfd is not the one of the
  *              dma-buf
  * -EBADF       fd is not a dma-buf; the driver needs the memfd, and memfd is not one
@@ -463,6 +463,8 @@ static inline int dlbuf_verbs_buffer_of_(struct dlbuf_verbs *v,
 				  "dma-buf");
 	pthread_mutex_lock(&v->lock);
 	*buffer = dlbuf_verbs_find_(v, info->dev, info->ino);
+	if (*buffer && !(*buffer)->owners_)
+		*buffer = NULL;
 	if (*buffer)
 		(*buffer)->works_ += works;
 	pthread_mutex_unlock(&v->lock);
