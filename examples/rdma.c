@@ -213,8 +213,8 @@ static void send_one(struct buffer *b, const struct offer *offer, uint32_t to, u
 		pixels[i] = pixel(sequence, i);
 	check(dlbuf_release(t, NULL, NULL));
 
-	check(dlbuf_verbs_sge(v, t, &sge, &n));
 	check(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &wr.wr_id));
+	check(dlbuf_verbs_sge(v, wr.wr_id, t, &sge, &n));
 	wr.sg_list = &sge;
 	wr.wr.rdma.remote_addr = be64toh(offer->addr);
 	wr.wr.rdma.rkey = ntohl(offer->rkey);

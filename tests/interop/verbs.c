@@ -35,6 +35,7 @@ static struct {
 	int dmabuf_err, mr_err;		/* errno of the calls; 0: they succeed */
 	unsigned int dmabuf_calls, mr_calls;
 	int live;			/* atomic: regions */
+	uint32_t keys;			/* atomic */
 	int fd, flags;			/* of the last call */
 	void (*during)(void);		/* called by the next ibv_reg_mr() */
 } stub;
@@ -51,8 +52,9 @@ static struct ibv_mr *region(void *addr, size_t length, int flags)
 	mr->pd = &pd;
 	mr->addr = addr;
 	mr->length = length;
-	mr->lkey = 7;
-	mr->rkey = 9;
+	/* Never again, as a card's: who uses a key of before is found. */
+	mr->lkey = __atomic_add_fetch(&stub.keys, 1, __ATOMIC_SEQ_CST);
+	mr->rkey = ~mr->lkey;
 	__atomic_add_fetch(&stub.live, 1, __ATOMIC_SEQ_CST);
 	return mr;
 }
@@ -88,6 +90,7 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 	if (mr->addr)
 		CHECK(!msync(mr->addr, mr->length, MS_ASYNC));
 	CHECK(__atomic_sub_fetch(&stub.live, 1, __ATOMIC_SEQ_CST) >= 0);
+	mr->lkey = mr->rkey = 0;
 	free(mr);
 	return 0;
 }
@@ -302,62 +305,75 @@ TEST(too_large)
 
 /* ---- cases: tensors */
 
-static void check_sges(DLManagedTensorVersioned *t, uint32_t n, uint64_t first, int64_t step,
-		       uint32_t length)
+static void check_sges(uint64_t id, DLManagedTensorVersioned *t, uint32_t n, uint64_t first,
+		       int64_t step, uint32_t length)
 {
 	struct ibv_sge sges[8];
 	uint32_t got = 8;
 
-	if (CHECK_OK(dlbuf_verbs_sge(v, t, sges, &got)) && CHECK_EQ(got, n))
+	if (CHECK_OK(dlbuf_verbs_sge(v, id, t, sges, &got)) && CHECK_EQ(got, n))
 		for (uint32_t i = 0; i < n; i++) {
 			CHECK_EQ(sges[i].addr, first + i * step);
 			CHECK_EQ(sges[i].length, length);
-			CHECK_EQ(sges[i].lkey, 7);
+			CHECK_EQ(sges[i].lkey, stub.keys);
 		}
 	t->deleter(t);
 }
 
 TEST_BETWEEN(sge, begin(), end())
 {
-	DLManagedTensorVersioned *t;
+	DLManagedTensorVersioned *t = tensor(2, (int64_t[]){ 4, 10 }, (int64_t[]){ 32, 1 }, 0, 0);
+	struct dlbuf_udmabuf other;
+	struct dlbuf_verbs_buffer *b;
 	struct ibv_sge one;
 	uint32_t n = 1;
+	uint64_t id;
 
 	add(DLBUF_RW, 0);
-	check_sges(tensor(2, (int64_t[]){ 4, 8 }, NULL, 128, 0), 1, 128, 0, 64);
-	check_sges(tensor(0, NULL, NULL, 6, 0), 1, 6, 0, 2);
-	check_sges(tensor(2, (int64_t[]){ 4, 0 }, NULL, 0, 0), 0, 0, 0, 0);
+	REQUIRE_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id));
+	check_sges(id, tensor(2, (int64_t[]){ 4, 8 }, NULL, 128, 0), 1, 128, 0, 64);
+	check_sges(id, tensor(0, NULL, NULL, 6, 0), 1, 6, 0, 2);
+	check_sges(id, tensor(2, (int64_t[]){ 4, 0 }, NULL, 0, 0), 0, 0, 0, 0);
 	/* A dimension of one element ends no run. */
-	check_sges(tensor(3, (int64_t[]){ 4, 1, 8 }, (int64_t[]){ 8, 99, 1 }, 0, 0), 1, 0, 0, 64);
+	check_sges(id, tensor(3, (int64_t[]){ 4, 1, 8 }, (int64_t[]){ 8, 99, 1 }, 0, 0), 1, 0, 0, 64);
 	/* Padded rows, from the first and from the last. */
-	check_sges(tensor(3, (int64_t[]){ 4, 5, 2 }, (int64_t[]){ 32, 2, 1 }, 64, 0), 4, 64, 64, 20);
-	check_sges(tensor(2, (int64_t[]){ 4, 10 }, (int64_t[]){ -32, 1 }, 192, 0), 4, 192, -64, 20);
+	check_sges(id, tensor(3, (int64_t[]){ 4, 5, 2 }, (int64_t[]){ 32, 2, 1 }, 64, 0), 4, 64, 64, 20);
+	check_sges(id, tensor(2, (int64_t[]){ 4, 10 }, (int64_t[]){ -32, 1 }, 192, 0), 4, 192, -64, 20);
 	/* Two outer dimensions: planes of rows. */
-	check_sges(tensor(3, (int64_t[]){ 2, 2, 3 }, (int64_t[]){ 8, 4, 1 }, 0, 0), 4, 0, 8, 6);
-	t = tensor(2, (int64_t[]){ 4, 10 }, (int64_t[]){ 32, 1 }, 0, 0);
-	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, t, &one, &n), -ENOSPC, "4 runs of 20 bytes");
+	check_sges(id, tensor(3, (int64_t[]){ 2, 2, 3 }, (int64_t[]){ 8, 4, 1 }, 0, 0), 4, 0, 8, 6);
+	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, id, t, &one, &n), -ENOSPC, "4 runs of 20 bytes");
 	CHECK_SAYS("dimension 0");
 	CHECK_EQ(n, 1);
-	CHECK_ERR(dlbuf_verbs_sge(v, NULL, &one, &n), -EINVAL);
-	CHECK_ERR(dlbuf_verbs_sge(v, t, NULL, &n), -EINVAL);
-	CHECK_ERR(dlbuf_verbs_sge(v, t, &one, NULL), -EINVAL);
-	t->deleter(t);
+	CHECK_ERR(dlbuf_verbs_sge(v, id, NULL, &one, &n), -EINVAL);
+	CHECK_ERR(dlbuf_verbs_sge(v, id, t, NULL, &n), -EINVAL);
+	CHECK_ERR(dlbuf_verbs_sge(v, id, t, &one, NULL), -EINVAL);
+	CHECK_OK(dlbuf_verbs_end(v, id));
+	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, id, t, &one, &n), -EINVAL, "has ended");
 	CHECK_EQ(stub.dmabuf_calls, 1);
+	/* The id of another dma-buf. */
+	REQUIRE_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id));
+	t->deleter(t);
+	other = mem;
+	REQUIRE_OK(dlbuf_udmabuf_create(BYTES, NULL, &mem));
+	b = add(DLBUF_RW, 0);
+	t = tensor(1, (int64_t[]){ 8 }, NULL, 0, 0);
+	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, id, t, &one, &n), -EINVAL, "another dma-buf");
+	t->deleter(t);
+	dlbuf_verbs_remove(b);
+	dlbuf_udmabuf_close(&other);
 }
 
 TEST_BETWEEN(not_registered, begin(), end())
 {
 	DLManagedTensorVersioned *t = tensor(1, (int64_t[]){ 8 }, NULL, 0, 0);
 	struct dlbuf_verbs_key key;
-	struct ibv_sge one;
-	uint32_t n = 1;
 	uint64_t id;
 
-	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, t, &one, &n), -EINVAL, "dlbuf_verbs_add()");
+	CHECK_ERR_SAYS(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id), -EINVAL, "dlbuf_verbs_add()");
 	CHECK_ERR(dlbuf_verbs_remote(v, t, DLBUF_READ, &key), -EINVAL);
+	dlbuf_verbs_remove(add(DLBUF_RW, DLBUF_RW));
 	CHECK_ERR(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id), -EINVAL);
-	dlbuf_verbs_remove(add(DLBUF_RW, 0));
-	CHECK_ERR(dlbuf_verbs_sge(v, t, &one, &n), -EINVAL);
+	CHECK_ERR(dlbuf_verbs_remote(v, t, DLBUF_READ, &key), -EINVAL);
 	t->deleter(t);
 }
 
@@ -369,7 +385,7 @@ TEST_BETWEEN(read_only_is_not_writable_by_a_peer, begin(), end())
 	struct dlbuf_verbs_key key;
 
 	if (CHECK_OK(dlbuf_verbs_remote(v, w, DLBUF_WRITE, &key)))
-		CHECK(key.addr == 32 && key.bytes == 16 && key.rkey == 9 && !key.reserved);
+		CHECK(key.addr == 32 && key.bytes == 16 && key.rkey == ~stub.keys && !key.reserved);
 	CHECK_ERR_SAYS(dlbuf_verbs_remote(v, w, DLBUF_READ, &key), -EACCES, "remote access 2");
 	CHECK_ERR(dlbuf_verbs_remote(v, r, DLBUF_WRITE, &key), -EACCES);
 	CHECK_ERR(dlbuf_verbs_remote(v, r, 0, &key), -EINVAL);
@@ -391,23 +407,25 @@ TEST_BETWEEN(tensors_of_a_gpu, begin(), end())
 		   .paths = DLBUF_PATH_BIT(DLBUF_PATH_COPY));
 	DLBUF_OPTS(dlbuf_import_opts, host, .paths = DLBUF_PATH_BIT(DLBUF_PATH_HOST));
 	DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 }, .shape = (int64_t[]){ 64 } };
-	DLManagedTensorVersioned *t;
+	DLManagedTensorVersioned *t, *plain = tensor(1, (int64_t[]){ 8 }, NULL, 0, 0);
 	struct dlbuf_device *gpu;
 	struct dlbuf_verbs_key key;
 	struct ibv_sge one;
 	uint32_t n = 1;
-	uint64_t id;
+	uint64_t id, on_cpu;
 
 	KTAP_KEEPS(KTAP_FDS | KTAP_MAPS | KTAP_HEAP, "the driver");
 	add(DLBUF_RW, DLBUF_RW);
+	REQUIRE_OK(dlbuf_verbs_begin(v, plain, DLBUF_READ, NULL, &on_cpu));
+	plain->deleter(plain);
 	REQUIRE_OK(dlbuf_device_open("opencl:0", NULL, &gpu));
 	REQUIRE_OK(dlbuf_import(gpu, mem.fd, &layout, &copy, &t));
-	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, t, &one, &n), -EOPNOTSUPP, "copy");
+	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, on_cpu, t, &one, &n), -EOPNOTSUPP, "copy");
 	CHECK_ERR(dlbuf_verbs_remote(v, t, DLBUF_READ, &key), -EOPNOTSUPP);
 	CHECK_ERR(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id), -EOPNOTSUPP);
 	t->deleter(t);
 	REQUIRE_OK(dlbuf_import(gpu, mem.fd, &layout, &host, &t));
-	CHECK_OK(dlbuf_verbs_sge(v, t, &one, &n));
+	CHECK_OK(dlbuf_verbs_sge(v, on_cpu, t, &one, &n));
 	CHECK_ERR_SAYS(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id), -EOPNOTSUPP, "CPU");
 	t->deleter(t);
 	dlbuf_device_close(gpu);
@@ -460,6 +478,8 @@ TEST_BETWEEN(removed_during_the_work, begin(), end())
 {
 	DLManagedTensorVersioned *t = tensor(1, (int64_t[]){ 8 }, NULL, 0, 0);
 	struct dlbuf_verbs_buffer *b, *again;
+	struct ibv_sge one;
+	uint32_t n = 1;
 	uint64_t id, other;
 
 	stub.dmabuf_err = EOPNOTSUPP;
@@ -467,6 +487,8 @@ TEST_BETWEEN(removed_during_the_work, begin(), end())
 	CHECK_OK(dlbuf_verbs_begin(v, t, DLBUF_WRITE, NULL, &id));
 	dlbuf_verbs_remove(b);
 	CHECK_EQ(stub.live, 1);
+	if (CHECK_OK(dlbuf_verbs_sge(v, id, t, &one, &n)))
+		CHECK_EQ(one.lkey, stub.keys);
 	CHECK_ERR_SAYS(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &other), -EINVAL, "dlbuf_verbs_add()");
 	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, DLBUF_READ, &again), -EBUSY,
 		       "registered");
@@ -551,9 +573,10 @@ static void *work(void *arg)
 
 		if (!CHECK_OK(dlbuf_verbs_add(v, mem.fd, -1, DLBUF_RW, 0, &b)))
 			break;
-		CHECK_OK(dlbuf_verbs_sge(v, t, &one, &n));
-		if (CHECK_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id)))
+		if (CHECK_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id))) {
+			CHECK_OK(dlbuf_verbs_sge(v, id, t, &one, &n));
 			CHECK_OK(dlbuf_verbs_end(v, id));
+		}
 		dlbuf_verbs_remove(b);
 	}
 	return NULL;
@@ -576,6 +599,49 @@ TEST_BETWEEN(two_threads, begin(), end())
 	CHECK_EQ(fired, 0);
 	t->deleter(t);
 	CHECK_EQ(fired, 1);
+}
+
+static int stopped;	/* atomic */
+
+static void *add_and_remove(void *arg)
+{
+	while (!__atomic_load_n(&stopped, __ATOMIC_SEQ_CST)) {
+		struct dlbuf_verbs_buffer *b;
+
+		if (!CHECK_OK(dlbuf_verbs_add(v, mem.fd, -1, DLBUF_RW, DLBUF_RW, &b)))
+			break;
+		dlbuf_verbs_remove(b);
+	}
+	return arg;
+}
+
+/* Another thread owns the buffer, and removes it at any time. */
+TEST_BETWEEN(beside_remove, begin(), end())
+{
+	DLManagedTensorVersioned *t = tensor(1, (int64_t[]){ 8 }, NULL, 0, 0);
+	unsigned int keys = 0, begun = 0;
+	pthread_t thread;
+
+	KTAP_KEEPS(KTAP_HEAP, "threads");
+	REQUIRE(!pthread_create(&thread, NULL, add_and_remove, NULL));
+	while (keys < ROUNDS || begun < ROUNDS) {
+		struct dlbuf_verbs_key key;
+		struct ibv_sge one;
+		uint32_t n = 1;
+		uint64_t id;
+
+		if (!dlbuf_verbs_remote(v, t, DLBUF_READ, &key))
+			keys += CHECK(!key.addr && key.bytes == 16 && key.rkey >> 31);
+		if (dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id))
+			continue;
+		if (CHECK_OK(dlbuf_verbs_sge(v, id, t, &one, &n)))
+			CHECK_EQ(one.lkey, v->works->buffer->mr->lkey);
+		CHECK_OK(dlbuf_verbs_end(v, id));
+		begun++;
+	}
+	__atomic_store_n(&stopped, 1, __ATOMIC_SEQ_CST);
+	pthread_join(thread, NULL);
+	t->deleter(t);
 }
 
 static int inside;	/* atomic: threads in ibv_reg_mr() */

@@ -16,8 +16,8 @@
  *		errx(1, "%s", dlbuf_last_error());
  *
  *	... for each frame, whose tensor is on the CPU ...
- *	if (dlbuf_verbs_sge(v, tensor, &sge, &n) ||
- *	    dlbuf_verbs_begin(v, tensor, DLBUF_READ, NULL, &id))
+ *	if (dlbuf_verbs_begin(v, tensor, DLBUF_READ, NULL, &id) ||
+ *	    dlbuf_verbs_sge(v, id, tensor, &sge, &n))
  *		errx(1, "%s", dlbuf_last_error());
  *	wr.wr_id = id;
  *	wr.sg_list = &sge;
@@ -444,11 +444,9 @@ static inline void dlbuf_verbs_remove(void *buffer)
 		dlbuf_verbs_free_(b);
 }
 
-/* Finds the buffer of a tensor and adds `works` to its work. */
-static inline int dlbuf_verbs_buffer_of_(struct dlbuf_verbs *v,
-					 const DLManagedTensorVersioned *tensor, unsigned int works,
-					 struct dlbuf_tensor_info *info,
-					 struct dlbuf_verbs_buffer **buffer)
+static inline int dlbuf_verbs_info_(const struct dlbuf_verbs *v,
+				    const DLManagedTensorVersioned *tensor,
+				    struct dlbuf_tensor_info *info)
 {
 	int ret = dlbuf_verbs_check_(v);
 
@@ -456,53 +454,210 @@ static inline int dlbuf_verbs_buffer_of_(struct dlbuf_verbs *v,
 	info->size = sizeof(*info);
 	if (!ret)
 		ret = dlbuf_tensor_get_info(tensor, info);
+	if (!ret && (info->path == DLBUF_PATH_COPY || info->path == DLBUF_PATH_BRIDGE))
+		ret = dlbuf_fail(-EOPNOTSUPP, "the tensor is a copy: its bytes are not those of the "
+				 "dma-buf");
+	return ret;
+}
+
+/* Under the lock: the buffer of a tensor, if it has an owner. Otherwise fails. */
+static inline struct dlbuf_verbs_buffer *dlbuf_verbs_owned_(const struct dlbuf_verbs *v,
+							    const struct dlbuf_tensor_info *info)
+{
+	struct dlbuf_verbs_buffer *b = dlbuf_verbs_find_(v, info->dev, info->ino);
+
+	if (b && b->owners_)
+		return b;
+	dlbuf_fail(-EINVAL, "the dma-buf of the tensor is not registered: dlbuf_verbs_add()");
+	return NULL;
+}
+
+/* The place of a tensor, for a peer that reads or writes it by RDMA. */
+struct dlbuf_verbs_key {
+	uint64_t addr;		/* ibv_send_wr.wr.rdma.remote_addr of the tensor's first byte */
+	uint64_t bytes;		/* from there to the end of its last element, gaps included */
+	uint32_t rkey;		/* ibv_send_wr.wr.rdma.rkey; of the whole dma-buf */
+	uint32_t reserved;	/* 0 */
+};
+
+/*
+ * Describes a tensor for a peer that may read or write it, by access. The key is that of the
+ * whole dma-buf: give a peer a dma-buf of its own for what only this peer may see. It is valid
+ * until the buffer is deregistered: see dlbuf_verbs_remove().
+ *
+ * tensor is borrowed, and may be on any device. Does not block.
+ * -EINVAL      an argument is NULL, bad access, not a tensor of dlbuf, or its dma-buf is not
+ *              registered
+ * -EACCES      the buffer was not registered for this remote access; or the tensor is read-only
+ *              and a peer with the key could write it
+ * -EOPNOTSUPP  the tensor is a copy of the library
+ */
+static inline int dlbuf_verbs_remote(struct dlbuf_verbs *v, const DLManagedTensorVersioned *tensor,
+				     uint32_t access, struct dlbuf_verbs_key *key)
+{
+	struct dlbuf_verbs_buffer *b;
+	struct dlbuf_tensor_info info;
+	int ret;
+
+	if (!tensor || !key || !access || access & ~(uint32_t)DLBUF_RW)
+		return dlbuf_fail(-EINVAL, "tensor or key is NULL, or access is not READ, WRITE or "
+				  "RW");
+	ret = dlbuf_verbs_info_(v, tensor, &info);
 	if (ret)
 		return ret;
-	if (info->path == DLBUF_PATH_COPY || info->path == DLBUF_PATH_BRIDGE)
-		return dlbuf_fail(-EOPNOTSUPP, "the tensor is a copy: its bytes are not those of the "
-				  "dma-buf");
 	pthread_mutex_lock(&v->lock);
-	*buffer = dlbuf_verbs_find_(v, info->dev, info->ino);
-	if (*buffer && !(*buffer)->owners_)
-		*buffer = NULL;
-	if (*buffer)
-		(*buffer)->works_ += works;
+	b = dlbuf_verbs_owned_(v, &info);
+	if (!b) {
+		ret = -EINVAL;
+	} else if (access & ~b->remote) {
+		ret = dlbuf_fail(-EACCES, "the dma-buf was registered with remote access %u", b->remote);
+	} else if (b->remote & DLBUF_WRITE && !(info.access & DLBUF_WRITE)) {
+		ret = dlbuf_fail(-EACCES, "the tensor is read-only, and whoever has the key of its "
+				 "dma-buf can write it");
+	} else {
+		memset(key, 0, sizeof(*key));
+		key->addr = info.first;
+		key->bytes = info.end - info.first;
+		key->rkey = b->mr->rkey;
+	}
 	pthread_mutex_unlock(&v->lock);
-	if (!*buffer)
-		return dlbuf_fail(-EINVAL, "the dma-buf of the tensor is not registered: "
-				  "dlbuf_verbs_add()");
-	return 0;
+	return ret;
+}
+
+/* Drops the work of a buffer. */
+static inline void dlbuf_verbs_work_ended_(struct dlbuf_verbs_buffer *b)
+{
+	struct dlbuf_verbs *v = b->verbs_;
+	int last;
+
+	pthread_mutex_lock(&v->lock);
+	b->works_--;
+	last = dlbuf_verbs_unlink_(b);
+	pthread_mutex_unlock(&v->lock);
+	if (last)
+		dlbuf_verbs_free_(b);
 }
 
 /*
- * Fills in the ibv_sge of a tensor whose dma-buf is registered: one for each run of bytes
- * without a gap, in the order of the elements. A dense tensor is one run; a picture with
- * padded rows has one for each row.
+ * Begins the access of one work request: makes a share of the tensor, which holds its lease,
+ * and acquires it. dlbuf_verbs_end() releases and deletes the share.
  *
- * tensor is borrowed, and may be on any device. *nsge is the room of sges, which the queue
+ * access is DLBUF_READ for a buffer that is sent, or that a peer may read, and DLBUF_WRITE for
+ * one that receives. tensor is borrowed and must be on a CPU device, because a network card
+ * waits for no stream of a GPU: use dlbuf_tensor_import(). *id is the wr_id of a request with
+ * IBV_SEND_SIGNALED. For a buffer that a peer writes, keep it, and end it when the peer's
+ * immediate number has arrived. One id is enough for several tensors of one dma-buf in one
+ * request, for example the two planes of NV12. For a further dma-buf of the request begin another
+ * id, and end both at its completion. opts and blocking as for dlbuf_acquire().
+ * -EINVAL      an argument is NULL, or the tensor's dma-buf is not registered
+ * -EOPNOTSUPP  the tensor is not on a CPU device
+ * and the errors of dlbuf_acquire().
+ */
+static inline int dlbuf_verbs_begin(struct dlbuf_verbs *v, const DLManagedTensorVersioned *tensor,
+				    uint32_t access, const struct dlbuf_acquire_opts *opts,
+				    uint64_t *id)
+{
+	struct dlbuf_verbs_buffer *b;
+	struct dlbuf_verbs_work_ *work;
+	struct dlbuf_tensor_info info;
+	int ret;
+
+	if (!tensor || !id)
+		return dlbuf_fail(-EINVAL, "tensor or id is NULL");
+	ret = dlbuf_verbs_info_(v, tensor, &info);
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&v->lock);
+	b = dlbuf_verbs_owned_(v, &info);
+	if (b)
+		b->works_++;
+	pthread_mutex_unlock(&v->lock);
+	if (!b)
+		return -EINVAL;
+	work = (struct dlbuf_verbs_work_ *)calloc(1, sizeof(*work));
+	if (!work)
+		ret = dlbuf_fail(-ENOMEM, "no memory");
+	else if (tensor->dl_tensor.device.device_type != kDLCPU)
+		ret = dlbuf_fail(-EOPNOTSUPP, "the tensor is not on a CPU device, and a network card "
+				 "waits for no stream: dlbuf_tensor_import()");
+	else
+		ret = dlbuf_tensor_share(tensor, NULL, &work->tensor);
+	if (!ret) {
+		ret = dlbuf_acquire(work->tensor, access, NULL, opts);
+		if (ret)
+			work->tensor->deleter(work->tensor);
+	}
+	if (ret) {
+		free(work);
+		dlbuf_verbs_work_ended_(b);
+		return ret;
+	}
+	work->buffer = b;
+	pthread_mutex_lock(&v->lock);
+	*id = work->id = ++v->last | DLBUF_VERBS_ID;
+	work->next = v->works;
+	v->works = work;
+	pthread_mutex_unlock(&v->lock);
+	return 0;
+}
+
+/* Under the lock: the place in the list of the work with this id, or of its end. */
+static inline struct dlbuf_verbs_work_ **dlbuf_verbs_work_at_(struct dlbuf_verbs *v, uint64_t id)
+{
+	struct dlbuf_verbs_work_ **at = &v->works;
+
+	while (*at && (*at)->id != id)
+		at = &(*at)->next;
+	if (!*at)
+		dlbuf_fail(-EINVAL, "no access has the id 0x%llx: it has ended, or it is not of "
+			   "dlbuf_verbs_begin()", (unsigned long long)id);
+	return at;
+}
+
+/*
+ * Fills in the ibv_sge of a tensor: one for each run of bytes without a gap, in the order of the
+ * elements. A dense tensor is one run; a picture with padded rows has one for each row.
+ *
+ * id is of dlbuf_verbs_begin(), for this tensor or for another one of the same dma-buf: its
+ * region stays until dlbuf_verbs_end(), also after dlbuf_verbs_remove(). tensor is borrowed, and
+ * may be on any device. *nsge is the room of sges, which the queue
  * pair limits (ibv_qp_cap.max_send_sge); on success it is the number of runs, 0 for a tensor
- * without elements. Does not block. It begins no access: see dlbuf_verbs_begin().
- * -EINVAL      an argument is NULL, not a tensor of dlbuf, or its dma-buf is not registered
+ * without elements. Does not block.
+ * -EINVAL      an argument is NULL or not a tensor of dlbuf, id is not of dlbuf_verbs_begin() or
+ *              has ended, or it is of another dma-buf
  * -ENOSPC      the tensor has more runs than there is room for. The error text has their
  *              number, and the dimension that ends a run
  * -EOPNOTSUPP  the tensor is a copy of the library, or a run is longer than a message of RDMA,
  *              2^31 bytes
  */
-static inline int dlbuf_verbs_sge(struct dlbuf_verbs *v, const DLManagedTensorVersioned *tensor,
-				  struct ibv_sge *sges, uint32_t *nsge)
+static inline int dlbuf_verbs_sge(struct dlbuf_verbs *v, uint64_t id,
+				  const DLManagedTensorVersioned *tensor, struct ibv_sge *sges,
+				  uint32_t *nsge)
 {
 	const DLTensor *t;
-	struct dlbuf_verbs_buffer *b;
+	const struct dlbuf_verbs_work_ *work;
 	struct dlbuf_tensor_info info;
 	int64_t at[DLBUF_MAX_NDIM], offset = 0, size;
 	uint64_t bytes, runs = 1;
-	uint32_t n;
+	uint32_t n, lkey = 0;
 	int32_t i, outer;
 	int ret;
 
 	if (!tensor || !sges || !nsge)
 		return dlbuf_fail(-EINVAL, "tensor, sges or nsge is NULL");
-	ret = dlbuf_verbs_buffer_of_(v, tensor, 0, &info, &b);
+	ret = dlbuf_verbs_info_(v, tensor, &info);
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&v->lock);
+	work = *dlbuf_verbs_work_at_(v, id);
+	if (!work)
+		ret = -EINVAL;
+	else if (work->buffer->dev_ != info.dev || work->buffer->ino_ != info.ino)
+		ret = dlbuf_fail(-EINVAL, "id 0x%llx is of another dma-buf than the tensor",
+				 (unsigned long long)id);
+	else
+		lkey = work->buffer->mr->lkey;
+	pthread_mutex_unlock(&v->lock);
 	if (ret)
 		return ret;
 	t = &tensor->dl_tensor;
@@ -535,7 +690,7 @@ static inline int dlbuf_verbs_sge(struct dlbuf_verbs *v, const DLManagedTensorVe
 	for (n = 0; n < runs; n++) {
 		sges[n].addr = (uint64_t)offset;
 		sges[n].length = (uint32_t)bytes;
-		sges[n].lkey = b->mr->lkey;
+		sges[n].lkey = lkey;
 		for (i = outer; i--;) {
 			offset += t->strides[i] * size;
 			if (++at[i] < t->shape[i])
@@ -545,118 +700,6 @@ static inline int dlbuf_verbs_sge(struct dlbuf_verbs *v, const DLManagedTensorVe
 		}
 	}
 	*nsge = n;
-	return 0;
-}
-
-/* The place of a tensor, for a peer that reads or writes it by RDMA. */
-struct dlbuf_verbs_key {
-	uint64_t addr;		/* ibv_send_wr.wr.rdma.remote_addr of the tensor's first byte */
-	uint64_t bytes;		/* from there to the end of its last element, gaps included */
-	uint32_t rkey;		/* ibv_send_wr.wr.rdma.rkey; of the whole dma-buf */
-	uint32_t reserved;	/* 0 */
-};
-
-/*
- * Describes a tensor for a peer that may read or write it, by access. The key is that of the
- * whole dma-buf: give a peer a dma-buf of its own for what only this peer may see.
- *
- * tensor is borrowed, and may be on any device. Does not block.
- * -EINVAL      an argument is NULL, bad access, not a tensor of dlbuf, or its dma-buf is not
- *              registered
- * -EACCES      the buffer was not registered for this remote access; or the tensor is read-only
- *              and a peer with the key could write it
- * -EOPNOTSUPP  the tensor is a copy of the library
- */
-static inline int dlbuf_verbs_remote(struct dlbuf_verbs *v, const DLManagedTensorVersioned *tensor,
-				     uint32_t access, struct dlbuf_verbs_key *key)
-{
-	struct dlbuf_verbs_buffer *b;
-	struct dlbuf_tensor_info info;
-	int ret;
-
-	if (!tensor || !key || !access || access & ~(uint32_t)DLBUF_RW)
-		return dlbuf_fail(-EINVAL, "tensor or key is NULL, or access is not READ, WRITE or "
-				  "RW");
-	ret = dlbuf_verbs_buffer_of_(v, tensor, 0, &info, &b);
-	if (ret)
-		return ret;
-	if (access & ~b->remote)
-		return dlbuf_fail(-EACCES, "the dma-buf was registered with remote access %u", b->remote);
-	if (b->remote & DLBUF_WRITE && !(info.access & DLBUF_WRITE))
-		return dlbuf_fail(-EACCES, "the tensor is read-only, and whoever has the key of its "
-				  "dma-buf can write it");
-	memset(key, 0, sizeof(*key));
-	key->addr = info.first;
-	key->bytes = info.end - info.first;
-	key->rkey = b->mr->rkey;
-	return 0;
-}
-
-/* Drops the work of a buffer. */
-static inline void dlbuf_verbs_work_ended_(struct dlbuf_verbs_buffer *b)
-{
-	struct dlbuf_verbs *v = b->verbs_;
-	int last;
-
-	pthread_mutex_lock(&v->lock);
-	b->works_--;
-	last = dlbuf_verbs_unlink_(b);
-	pthread_mutex_unlock(&v->lock);
-	if (last)
-		dlbuf_verbs_free_(b);
-}
-
-/*
- * Begins the access of one work request: makes a share of the tensor, which holds its lease,
- * and acquires it. dlbuf_verbs_end() releases and deletes the share.
- *
- * access is DLBUF_READ for a buffer that is sent, or that a peer may read, and DLBUF_WRITE for
- * one that receives. tensor is borrowed and must be on a CPU device, because a network card
- * waits for no stream of a GPU: use dlbuf_tensor_import(). *id is the wr_id of a request with
- * IBV_SEND_SIGNALED. For a buffer that a peer writes, keep it, and end it when the peer's
- * immediate number has arrived. opts and blocking as for dlbuf_acquire().
- * -EINVAL      an argument is NULL, or the tensor's dma-buf is not registered
- * -EOPNOTSUPP  the tensor is not on a CPU device
- * and the errors of dlbuf_acquire().
- */
-static inline int dlbuf_verbs_begin(struct dlbuf_verbs *v, const DLManagedTensorVersioned *tensor,
-				    uint32_t access, const struct dlbuf_acquire_opts *opts,
-				    uint64_t *id)
-{
-	struct dlbuf_verbs_buffer *b;
-	struct dlbuf_verbs_work_ *work;
-	struct dlbuf_tensor_info info;
-	int ret;
-
-	if (!tensor || !id)
-		return dlbuf_fail(-EINVAL, "tensor or id is NULL");
-	ret = dlbuf_verbs_buffer_of_(v, tensor, 1, &info, &b);
-	if (ret)
-		return ret;
-	work = (struct dlbuf_verbs_work_ *)calloc(1, sizeof(*work));
-	if (!work)
-		ret = dlbuf_fail(-ENOMEM, "no memory");
-	else if (tensor->dl_tensor.device.device_type != kDLCPU)
-		ret = dlbuf_fail(-EOPNOTSUPP, "the tensor is not on a CPU device, and a network card "
-				 "waits for no stream: dlbuf_tensor_import()");
-	else
-		ret = dlbuf_tensor_share(tensor, NULL, &work->tensor);
-	if (!ret) {
-		ret = dlbuf_acquire(work->tensor, access, NULL, opts);
-		if (ret)
-			work->tensor->deleter(work->tensor);
-	}
-	if (ret) {
-		free(work);
-		dlbuf_verbs_work_ended_(b);
-		return ret;
-	}
-	work->buffer = b;
-	pthread_mutex_lock(&v->lock);
-	*id = work->id = ++v->last | DLBUF_VERBS_ID;
-	work->next = v->works;
-	v->works = work;
-	pthread_mutex_unlock(&v->lock);
 	return 0;
 }
 
@@ -688,16 +731,12 @@ static inline int dlbuf_verbs_end(struct dlbuf_verbs *v, uint64_t id)
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&v->lock);
-	for (at = &v->works; *at && (*at)->id != id;)
-		at = &(*at)->next;
+	at = dlbuf_verbs_work_at_(v, id);
 	work = *at;
 	if (work)
 		*at = work->next;
 	pthread_mutex_unlock(&v->lock);
-	if (!work)
-		return dlbuf_fail(-EINVAL, "no access has the id 0x%llx: it has ended, or it is not of "
-				  "dlbuf_verbs_begin()", (unsigned long long)id);
-	return dlbuf_verbs_finish_(work);
+	return work ? dlbuf_verbs_finish_(work) : -EINVAL;
 }
 
 /*
