@@ -77,7 +77,8 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *p, void *addr, size_t length, uin
 				unsigned int flags)
 {
 	stub.mr_calls++;
-	CHECK(p == &pd && !iova);
+	/* siw, hfi1 and qib take no other, and do not refuse it. */
+	CHECK(p == &pd && iova == (uintptr_t)addr);
 	if (stub.during)
 		stub.during();
 	errno = stub.mr_err;
@@ -218,6 +219,28 @@ TEST_BETWEEN(memfd, begin(), end())
 	CHECK_EQ(stub.flags, IBV_ACCESS_REMOTE_READ);
 	CHECK_EQ(stub.mr_calls, 2);
 	/* dlbuf_verbs_destroy() deregisters what is left. */
+}
+
+/* With a memfd addresses begin where it is mapped. */
+TEST_BETWEEN(addresses_of_a_memfd, begin(), end())
+{
+	DLManagedTensorVersioned *t = tensor(1, (int64_t[]){ 8 }, NULL, 32, 0);
+	struct dlbuf_verbs_buffer *b;
+	struct dlbuf_verbs_key key;
+	struct ibv_sge one;
+	uint32_t n = 1;
+	uint64_t id;
+
+	stub.dmabuf_err = EOPNOTSUPP;
+	b = add(DLBUF_RW, DLBUF_WRITE);
+	CHECK_EQ(b->addr, (uintptr_t)b->mr->addr);
+	if (CHECK_OK(dlbuf_verbs_remote(v, t, DLBUF_WRITE, &key)))
+		CHECK_EQ(key.addr, b->addr + 32);
+	REQUIRE_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id));
+	if (CHECK_OK(dlbuf_verbs_sge(v, id, t, &one, &n)))
+		CHECK_EQ(one.addr, b->addr + 32);
+	CHECK_OK(dlbuf_verbs_end(v, id));
+	t->deleter(t);
 }
 
 static void punch(void)

@@ -42,8 +42,10 @@
  * each page once, after it is pinned. A hole that is punched later changes neither the
  * region nor the dma-buf.
  *
- * Addresses. Remote and local addresses of a region are offsets in the dma-buf and begin
- * with 0, so no pointer of this process is sent to the peer.
+ * Addresses. Of a region of the dma-buf, local and remote addresses are offsets in it and begin
+ * with 0. Of a region of the memfd they begin with the address where this process has mapped it,
+ * because some drivers (siw, hfi1, qib) take no other: so the key of dlbuf_verbs_remote() tells
+ * the peer where that is. dlbuf_verbs_buffer.addr is the first one.
  *
  * Costs. A buffer is found by its identity, as the library's cache finds it: no frame needs a
  * registration. dlbuf_verbs_begin() allocates twice.
@@ -86,6 +88,7 @@ struct dlbuf_verbs;
 struct dlbuf_verbs_buffer {
 	struct ibv_mr *mr;	/* peeked */
 	uint64_t bytes;		/* of the region, which is the whole dma-buf */
+	uint64_t addr;		/* of its first byte, for work requests */
 	int by_memfd;		/* 1: the driver took the memfd, not the dma-buf */
 	uint32_t access;	/* dlbuf_access of this machine */
 	uint32_t remote;	/* dlbuf_access of the peer, or 0 */
@@ -293,7 +296,8 @@ static inline int dlbuf_verbs_memfd_(struct dlbuf_verbs_buffer *b, int memfd, in
 	/* libibverbs may use the address until ibv_dereg_mr(). */
 	b->map_ = map;
 	b->by_memfd = 1;
-	b->mr = ibv_reg_mr_iova(b->verbs_->pd, map, (size_t)b->bytes, 0, dlbuf_verbs_flags_(b));
+	b->addr = (uintptr_t)map;
+	b->mr = ibv_reg_mr(b->verbs_->pd, map, (size_t)b->bytes, dlbuf_verbs_flags_(b));
 	if (!b->mr)
 		return dlbuf_verbs_refused_("ibv_reg_mr", b->bytes, errno);
 	return dlbuf_verbs_compare_(b->fd_, map, b->bytes);
@@ -516,7 +520,7 @@ static inline int dlbuf_verbs_remote(struct dlbuf_verbs *v, const DLManagedTenso
 				 "dma-buf can write it");
 	} else {
 		memset(key, 0, sizeof(*key));
-		key->addr = info.first;
+		key->addr = b->addr + info.first;
 		key->bytes = info.end - info.first;
 		key->rkey = b->mr->rkey;
 	}
@@ -639,6 +643,7 @@ static inline int dlbuf_verbs_sge(struct dlbuf_verbs *v, uint64_t id,
 	struct dlbuf_tensor_info info;
 	int64_t at[DLBUF_MAX_NDIM], offset = 0, size;
 	uint64_t bytes, runs = 1;
+	uint64_t first = 0;
 	uint32_t n, lkey = 0;
 	int32_t i, outer;
 	int ret;
@@ -655,8 +660,10 @@ static inline int dlbuf_verbs_sge(struct dlbuf_verbs *v, uint64_t id,
 	else if (work->buffer->dev_ != info.dev || work->buffer->ino_ != info.ino)
 		ret = dlbuf_fail(-EINVAL, "id 0x%llx is of another dma-buf than the tensor",
 				 (unsigned long long)id);
-	else
+	if (!ret) {
 		lkey = work->buffer->mr->lkey;
+		first = work->buffer->addr + info.first;
+	}
 	pthread_mutex_unlock(&v->lock);
 	if (ret)
 		return ret;
@@ -686,9 +693,8 @@ static inline int dlbuf_verbs_sge(struct dlbuf_verbs *v, uint64_t id,
 	if (bytes > 1ull << 31)
 		return dlbuf_fail(-EOPNOTSUPP, "a run of %llu bytes is longer than a message of RDMA, "
 				  "2^31 bytes", (unsigned long long)bytes);
-	offset += (int64_t)info.first;
 	for (n = 0; n < runs; n++) {
-		sges[n].addr = (uint64_t)offset;
+		sges[n].addr = first + (uint64_t)offset;
 		sges[n].length = (uint32_t)bytes;
 		sges[n].lkey = lkey;
 		for (i = outer; i--;) {
