@@ -73,12 +73,26 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *p, uint64_t offset, size_t lengt
 	return stub.dmabuf_err ? NULL : region(NULL, length, flags);
 }
 
+/* Linux before 6.2 pins each registration for writing. */
+static bool writable(void *addr)
+{
+	int fds[2];
+	bool can;
+
+	REQUIRE(!pipe2(fds, O_CLOEXEC));
+	can = write(fds[1], addr, 1) == 1 && read(fds[0], addr, 1) == 1;
+	close(fds[0]);
+	close(fds[1]);
+	return can;
+}
+
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *p, void *addr, size_t length, uint64_t iova,
 				unsigned int flags)
 {
 	stub.mr_calls++;
 	/* siw, hfi1 and qib take no other, and do not refuse it. */
 	CHECK(p == &pd && iova == (uintptr_t)addr);
+	CHECK(writable(addr));
 	if (stub.during)
 		stub.during();
 	errno = stub.mr_err;
@@ -205,6 +219,7 @@ TEST_BETWEEN(memfd, begin(), end())
 	for (unsigned int i = 0; i < BYTES; i++)
 		map[i] = (uint8_t)(i * 7);
 	stub.dmabuf_err = EOPNOTSUPP;
+	REQUIRE(lseek(mem.memfd, 5, SEEK_SET) == 5);
 	b = add(DLBUF_RW, DLBUF_WRITE);
 	CHECK(b->by_memfd && b->mr->addr);
 	CHECK_EQ(stub.flags, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
@@ -218,6 +233,8 @@ TEST_BETWEEN(memfd, begin(), end())
 	b = add(DLBUF_READ, DLBUF_READ);
 	CHECK_EQ(stub.flags, IBV_ACCESS_REMOTE_READ);
 	CHECK_EQ(stub.mr_calls, 2);
+	/* The offset of the memfd, which others share, is left. */
+	CHECK_EQ(lseek(mem.memfd, 0, SEEK_CUR), 5);
 	/* dlbuf_verbs_destroy() deregisters what is left. */
 }
 
@@ -292,6 +309,14 @@ TEST_BETWEEN(refused, begin(), end())
 	CHECK_SAYS("dlbuf_udmabuf_create()");
 	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, STDERR_FILENO + 500, DLBUF_RW, 0, &b), -EBADF,
 		       "memfd");
+	fd = open("/", O_RDONLY | O_CLOEXEC);
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, fd, DLBUF_RW, 0, &b), -EBADF, "not a memfd");
+	close(fd);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", mem.memfd);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	REQUIRE(fd >= 0);
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, fd, DLBUF_READ, 0, &b), -EACCES, "memfd");
+	close(fd);
 	stub.mr_err = EFAULT;
 	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b), -EIO,
 		       "ibv_reg_mr of 16384 bytes: Bad address");

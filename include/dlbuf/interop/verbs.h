@@ -68,6 +68,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
@@ -268,7 +269,7 @@ static inline int dlbuf_verbs_compare_(int fd, const void *memory, uint64_t byte
 static inline int dlbuf_verbs_memfd_(struct dlbuf_verbs_buffer *b, int memfd, int dmabuf_err)
 {
 	struct dlbuf_buffer_info info;
-	off_t bytes;
+	struct stat st;
 	void *map;
 
 	if (memfd < 0)
@@ -282,14 +283,13 @@ static inline int dlbuf_verbs_memfd_(struct dlbuf_verbs_buffer *b, int memfd, in
 	if (info.access != DLBUF_RW)
 		return dlbuf_fail(-EACCES, "the memfd of a dma-buf is compared by writing, and this "
 				  "fd was not opened for reading and writing");
-	bytes = lseek(memfd, 0, SEEK_END);
-	if (bytes < 0)
-		return dlbuf_fail(-EBADF, "fd %d is not a memfd: %s", memfd, strerror(errno));
-	if ((uint64_t)bytes != b->bytes)
+	if (fstat(memfd, &st) || !S_ISREG(st.st_mode))
+		return dlbuf_fail(-EBADF, "fd %d is not a memfd", memfd);
+	if ((uint64_t)st.st_size != b->bytes)
 		return dlbuf_fail(-EINVAL, "the dma-buf has %llu bytes, the memfd %llu",
-				  (unsigned long long)b->bytes, (unsigned long long)bytes);
-	map = mmap(NULL, (size_t)b->bytes, b->access & DLBUF_WRITE ? PROT_READ | PROT_WRITE : PROT_READ,
-		   MAP_SHARED, memfd, 0);
+				  (unsigned long long)b->bytes, (unsigned long long)st.st_size);
+	/* Linux before 6.2 pins memory for writing, also for a region that is only read. */
+	map = mmap(NULL, (size_t)b->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
 	if (map == MAP_FAILED)
 		return dlbuf_fail(errno == EACCES ? -EACCES : -EIO, "mmap() of the memfd: %s",
 				  strerror(errno));
@@ -373,7 +373,7 @@ static inline int dlbuf_verbs_new_(struct dlbuf_verbs *v, int fd, int memfd,
  * -EINVAL      an argument is NULL, bad access or remote, or the memfd is not the one of the
  *              dma-buf
  * -EBADF       fd is not a dma-buf; the driver needs the memfd, and memfd is not one
- * -EACCES      fd or memfd was not opened for this access. With a memfd fd must be O_RDWR
+ * -EACCES      fd was not opened for this access. With a memfd both fds must be O_RDWR
  * -EBUSY       the dma-buf is registered, with another access
  * -EOPNOTSUPP  the driver does not take the dma-buf, and there is no memfd
  * -ENOMEM      also: the limit of pinned memory, which the error text has
