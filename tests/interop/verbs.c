@@ -327,6 +327,13 @@ TEST_BETWEEN(refused, begin(), end())
 	stub.dmabuf_err = ENOMEM;
 	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b), -ENOMEM,
 		       "ibv_reg_dmabuf_mr of 16384 bytes");
+	/* Nothing that the driver says of the dma-buf: no second way. */
+	stub.dmabuf_err = EMFILE;
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b), -EMFILE,
+		       "ibv_reg_dmabuf_mr");
+	stub.dmabuf_err = EINTR;
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b), -EIO,
+		       "ibv_reg_dmabuf_mr of 16384 bytes: Interrupted");
 	stub.mr_err = stub.dmabuf_err = 0;
 	CHECK_EQ(stub.mr_calls, 2);
 	b = add(DLBUF_RW, 0);
@@ -370,7 +377,7 @@ static void check_sges(uint64_t id, DLManagedTensorVersioned *t, uint32_t n, uin
 
 TEST_BETWEEN(sge, begin(), end())
 {
-	DLManagedTensorVersioned *t = tensor(2, (int64_t[]){ 4, 10 }, (int64_t[]){ 32, 1 }, 0, 0);
+	DLManagedTensorVersioned *t = tensor(2, (int64_t[]){ 4, 10 }, (int64_t[]){ 32, 1 }, 0, 0), *dense;
 	struct dlbuf_udmabuf other;
 	struct dlbuf_verbs_buffer *b;
 	struct ibv_sge one;
@@ -389,9 +396,18 @@ TEST_BETWEEN(sge, begin(), end())
 	check_sges(id, tensor(2, (int64_t[]){ 4, 10 }, (int64_t[]){ -32, 1 }, 192, 0), 4, 192, -64, 20);
 	/* Two outer dimensions: planes of rows. */
 	check_sges(id, tensor(3, (int64_t[]){ 2, 2, 3 }, (int64_t[]){ 8, 4, 1 }, 0, 0), 4, 0, 8, 6);
+	/* Strides that no element uses. */
+	check_sges(id, tensor(3, (int64_t[]){ 1, 2, 4 }, (int64_t[]){ INT64_MAX - 1, 8, 1 }, 0, 0), 2,
+		   0, 16, 8);
+	check_sges(id, tensor(2, (int64_t[]){ 0, 4 }, (int64_t[]){ INT64_MAX - 1, 1 }, 0, 0), 0, 0, 0, 0);
+	check_sges(id, tensor(2, (int64_t[]){ 0, 4 }, (int64_t[]){ 1, INT64_MAX - 1 }, 0, 0), 0, 0, 0, 0);
 	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, id, t, &one, &n), -ENOSPC, "4 runs of 20 bytes");
 	CHECK_SAYS("dimension 0");
 	CHECK_EQ(n, 1);
+	n = 0;
+	dense = tensor(1, (int64_t[]){ 8 }, NULL, 0, 0);
+	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, id, dense, &one, &n), -ENOSPC, "1 run of 16 bytes, and");
+	dense->deleter(dense);
 	CHECK_ERR(dlbuf_verbs_sge(v, id, NULL, &one, &n), -EINVAL);
 	CHECK_ERR(dlbuf_verbs_sge(v, id, t, NULL, &n), -EINVAL);
 	CHECK_ERR(dlbuf_verbs_sge(v, id, t, &one, NULL), -EINVAL);
@@ -520,6 +536,13 @@ TEST_BETWEEN(access_is_refused, begin(), end())
 	dlbuf_verbs_remove(b);
 	CHECK_EQ(stub.live, 0);
 	t->deleter(t);
+	/* The card may not write there, though the CPU may. */
+	t = tensor(1, (int64_t[]){ 8 }, NULL, 0, DLBUF_RW);
+	b = add(DLBUF_READ, 0);
+	CHECK_ERR_SAYS(dlbuf_verbs_begin(v, t, DLBUF_WRITE, NULL, &id), -EACCES, "registered");
+	dlbuf_verbs_remove(b);
+	CHECK_EQ(stub.live, 0);
+	t->deleter(t);
 }
 
 TEST_BETWEEN(removed_during_the_work, begin(), end())
@@ -550,10 +573,15 @@ TEST_BETWEEN(removed_during_the_work, begin(), end())
 	t->deleter(t);
 }
 
-/* The lease deregisters, inside dlbuf_verbs_end(). */
+static void remove_buffer(void *buffer)
+{
+	dlbuf_verbs_remove(buffer);
+}
+
+/* The lease takes the lock, inside dlbuf_verbs_end(). */
 TEST_BETWEEN(lease_removes_the_buffer, begin(), end())
 {
-	DLManagedTensorVersioned *t = leased(dlbuf_verbs_remove, add(DLBUF_RW, 0));
+	DLManagedTensorVersioned *t = leased(remove_buffer, add(DLBUF_RW, 0));
 	uint64_t id;
 
 	CHECK_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id));
@@ -561,6 +589,58 @@ TEST_BETWEEN(lease_removes_the_buffer, begin(), end())
 	CHECK_EQ(stub.live, 1);
 	CHECK_OK(dlbuf_verbs_end(v, id));
 	CHECK_EQ(stub.live, 0);
+}
+
+/* Two protection domains with one completion queue. */
+TEST_BETWEEN(ids_of_two_sets, begin(), end())
+{
+	DLManagedTensorVersioned *t = tensor(1, (int64_t[]){ 8 }, NULL, 0, 0);
+	struct dlbuf_verbs *other;
+	struct dlbuf_verbs_buffer *b;
+	uint64_t id, others;
+
+	REQUIRE_OK(dlbuf_verbs_create(&pd, &other));
+	add(DLBUF_RW, 0);
+	REQUIRE_OK(dlbuf_verbs_add(other, mem.fd, -1, DLBUF_RW, 0, &b));
+	REQUIRE_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id));
+	REQUIRE_OK(dlbuf_verbs_begin(other, t, DLBUF_READ, NULL, &others));
+	CHECK(id != others && id & DLBUF_VERBS_ID && others & DLBUF_VERBS_ID);
+	CHECK_ERR(dlbuf_verbs_end(v, others), -EINVAL);
+	CHECK_OK(dlbuf_verbs_end(v, id));
+	CHECK_OK(dlbuf_verbs_end(other, others));
+	dlbuf_verbs_destroy(other);
+	t->deleter(t);
+}
+
+/* The two planes of NV12 by one id: they are of one dma-buf. */
+TEST_BETWEEN(planes_in_one_request, begin(), end())
+{
+	struct dlbuf_frame frame = {
+		.size = sizeof(frame), .width = 64, .height = 16,
+		.code = DLBUF_FOURCC('N', 'V', '1', '2'), .code_space = DLBUF_CODE_DRM,
+		.nplanes = 2, .planes = { { .fd = mem.fd, .pitch = 64 },
+					  { .fd = mem.fd, .offset = 64 * 16, .pitch = 64 } },
+		.order = DLBUF_ORDER_COMPLETE, .release = give_back,
+	};
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	uint32_t n = 0, room = 1;
+	struct ibv_sge sges[2];
+	uint64_t id;
+
+	add(DLBUF_RW, 0);
+	REQUIRE_OK(dlbuf_import_frame(cpu, &frame, NULL, t, &n));
+	REQUIRE(n == 2);
+	CHECK_OK(dlbuf_verbs_begin(v, t[0], DLBUF_READ, NULL, &id));
+	CHECK_OK(dlbuf_verbs_sge(v, id, t[0], &sges[0], &room));
+	CHECK_OK(dlbuf_verbs_sge(v, id, t[1], &sges[1], &room));
+	CHECK(!sges[0].addr && sges[0].length == 64 * 16);
+	CHECK(sges[1].addr == 64 * 16 && sges[1].length == 64 * 8);
+	t[0]->deleter(t[0]);
+	t[1]->deleter(t[1]);
+	/* The id holds the lease of the frame, and so both. */
+	CHECK_EQ(fired, 0);
+	CHECK_OK(dlbuf_verbs_end(v, id));
+	CHECK_EQ(fired, 1);
 }
 
 TEST_BETWEEN(destroyed_with_work, begin(), end())

@@ -2,7 +2,8 @@
 /*
  * RDMA by libibverbs: registers dma-bufs as memory regions, fills in the ibv_sge of a
  * tensor, and holds its access and its lease until the work request is complete.
- * Header-only; needs libibverbs and its headers, of rdma-core 34 or newer, and POSIX threads.
+ * Header-only; needs libibverbs and its headers, of rdma-core 34 or newer, POSIX threads, and
+ * more than bare C11 (-std=gnu11 or _GNU_SOURCE).
  *
  *	struct dlbuf_udmabuf mem;	// one for each buffer of the pool
  *	struct dlbuf_verbs_buffer *buffer;
@@ -132,7 +133,9 @@ static inline int dlbuf_verbs_check_(const struct dlbuf_verbs *v)
 }
 
 /*
- * Makes an empty set of regions. pd is borrowed and must live until dlbuf_verbs_destroy().
+ * Makes an empty set of regions. pd is borrowed and must live until dlbuf_verbs_destroy(). For
+ * several protection domains make a set each: their ids differ, and dlbuf_verbs_end() returns
+ * -EINVAL for the id of another set.
  * *verbs is new. Does not block. All other calls may be made on any thread at any time.
  * -EINVAL  pd or verbs is NULL
  */
@@ -151,6 +154,8 @@ static inline int dlbuf_verbs_create(struct ibv_pd *pd, struct dlbuf_verbs **ver
 	}
 	v->pd = pd;
 	v->pid = getpid();
+	/* Ids of two sets differ: the golden ratio spreads the addresses of the two. */
+	v->last = (uint64_t)(uintptr_t)v * 0x9e3779b97f4a7c15ull;
 	*verbs = v;
 	return 0;
 }
@@ -316,7 +321,8 @@ static inline int dlbuf_verbs_register_(struct dlbuf_verbs_buffer *b, int memfd)
 	if (b->mr)
 		return 0;
 	err = errno;
-	if (err == ENOMEM)
+	/* Not the driver's answer about the dma-buf, and another call may have another one. */
+	if (err == ENOMEM || err == EMFILE || err == ENFILE || err == EINTR || err == EAGAIN)
 		return dlbuf_verbs_refused_("ibv_reg_dmabuf_mr", b->bytes, err);
 	return dlbuf_verbs_memfd_(b, memfd, err);
 }
@@ -422,30 +428,25 @@ static inline int dlbuf_verbs_add(struct dlbuf_verbs *v, int fd, int memfd, uint
 
 /*
  * Ends the use that one dlbuf_verbs_add() began. The last one deregisters the buffer: now, or
- * when the last work request on it is complete. buffer (taken; NULL does nothing) is a
- * struct dlbuf_verbs_buffer *. The parameter is void *, so that the function can be the lease
- * of a frame whose buffer does not come back:
- *
- *	frame.release = dlbuf_verbs_remove;
- *	frame.release_data = buffer;
- *
- * May block while the driver unpins.
+ * when the last work request on it is complete. buffer is taken; NULL does nothing. May block
+ * while the driver unpins, so a lease must not call it, see dlbuf_frame.release: let the lease
+ * tell a thread of yours to do it. After dlbuf_verbs_destroy() a call is a use of freed memory,
+ * and so is a lease that calls it then.
  */
-static inline void dlbuf_verbs_remove(void *buffer)
+static inline void dlbuf_verbs_remove(struct dlbuf_verbs_buffer *buffer)
 {
-	struct dlbuf_verbs_buffer *b = (struct dlbuf_verbs_buffer *)buffer;
 	struct dlbuf_verbs *v;
 	int last;
 
-	if (!b || b->verbs_->pid != getpid())
+	if (!buffer || buffer->verbs_->pid != getpid())
 		return;
-	v = b->verbs_;
+	v = buffer->verbs_;
 	pthread_mutex_lock(&v->lock);
-	b->owners_--;
-	last = dlbuf_verbs_unlink_(b);
+	buffer->owners_--;
+	last = dlbuf_verbs_unlink_(buffer);
 	pthread_mutex_unlock(&v->lock);
 	if (last)
-		dlbuf_verbs_free_(b);
+		dlbuf_verbs_free_(buffer);
 }
 
 static inline int dlbuf_verbs_info_(const struct dlbuf_verbs *v,
@@ -554,7 +555,8 @@ static inline void dlbuf_verbs_work_ended_(struct dlbuf_verbs_buffer *b)
  * request, for example the two planes of NV12. For a further dma-buf of the request begin another
  * id, and end both at its completion. opts and blocking as for dlbuf_acquire().
  * -EINVAL      an argument is NULL, or the tensor's dma-buf is not registered
- * -EOPNOTSUPP  the tensor is not on a CPU device
+ * -EACCES      the buffer was not registered for this access
+ * -EOPNOTSUPP  the tensor is a copy of the library, or not on a CPU device
  * and the errors of dlbuf_acquire().
  */
 static inline int dlbuf_verbs_begin(struct dlbuf_verbs *v, const DLManagedTensorVersioned *tensor,
@@ -573,11 +575,15 @@ static inline int dlbuf_verbs_begin(struct dlbuf_verbs *v, const DLManagedTensor
 		return ret;
 	pthread_mutex_lock(&v->lock);
 	b = dlbuf_verbs_owned_(v, &info);
-	if (b)
+	if (!b)
+		ret = -EINVAL;
+	else if (access & ~b->access & DLBUF_RW)
+		ret = dlbuf_fail(-EACCES, "the dma-buf was registered with access %u", b->access);
+	else
 		b->works_++;
 	pthread_mutex_unlock(&v->lock);
-	if (!b)
-		return -EINVAL;
+	if (ret)
+		return ret;
 	work = (struct dlbuf_verbs_work_ *)calloc(1, sizeof(*work));
 	if (!work)
 		ret = dlbuf_fail(-ENOMEM, "no memory");
@@ -641,7 +647,7 @@ static inline int dlbuf_verbs_sge(struct dlbuf_verbs *v, uint64_t id,
 	const DLTensor *t;
 	const struct dlbuf_verbs_work_ *work;
 	struct dlbuf_tensor_info info;
-	int64_t at[DLBUF_MAX_NDIM], offset = 0, size;
+	int64_t at[DLBUF_MAX_NDIM], steps[DLBUF_MAX_NDIM], offset = 0, size;
 	uint64_t bytes, runs = 1;
 	uint64_t first = 0;
 	uint32_t n, lkey = 0;
@@ -671,20 +677,28 @@ static inline int dlbuf_verbs_sge(struct dlbuf_verbs *v, uint64_t id,
 	/* dlbuf's tensors have elements of whole bytes. */
 	size = (int64_t)t->dtype.bits * t->dtype.lanes / 8;
 	bytes = (uint64_t)size;
-	for (i = t->ndim; i-- && (t->shape[i] == 1 || t->strides[i] * size == (int64_t)bytes);)
-		bytes *= (uint64_t)t->shape[i];
-	outer = i + 1;
 	for (i = 0; i < t->ndim; i++) {
 		if (!t->shape[i]) {
 			*nsge = 0;
 			return 0;
 		}
-		if (i < outer)
-			runs *= (uint64_t)t->shape[i];
-		if (t->strides[i] < 0)
-			offset -= (t->shape[i] - 1) * t->strides[i] * size;
+	}
+	for (i = 0; i < t->ndim; i++) {
+		/* The stride of a dimension of one element may be any number. */
+		steps[i] = t->shape[i] == 1 ? 0 : t->strides[i] * size;
 		at[i] = 0;
 	}
+	for (i = t->ndim; i-- && (t->shape[i] == 1 || steps[i] == (int64_t)bytes);)
+		bytes *= (uint64_t)t->shape[i];
+	outer = i + 1;
+	for (i = 0; i < outer; i++)
+		runs *= (uint64_t)t->shape[i];
+	for (i = 0; i < outer; i++)
+		if (steps[i] < 0)
+			offset -= (t->shape[i] - 1) * steps[i];
+	if (runs > *nsge && !outer)
+		return dlbuf_fail(-ENOSPC, "the tensor has 1 run of %llu bytes, and there is room for no "
+				  "ibv_sge", (unsigned long long)bytes);
 	if (runs > *nsge)
 		return dlbuf_fail(-ENOSPC, "the tensor has %llu runs of %llu bytes, because of the "
 				  "stride of dimension %d, and there is room for %u ibv_sge",
@@ -698,10 +712,10 @@ static inline int dlbuf_verbs_sge(struct dlbuf_verbs *v, uint64_t id,
 		sges[n].length = (uint32_t)bytes;
 		sges[n].lkey = lkey;
 		for (i = outer; i--;) {
-			offset += t->strides[i] * size;
+			offset += steps[i];
 			if (++at[i] < t->shape[i])
 				break;
-			offset -= t->strides[i] * size * t->shape[i];
+			offset -= steps[i] * t->shape[i];
 			at[i] = 0;
 		}
 	}
@@ -725,7 +739,8 @@ static inline int dlbuf_verbs_finish_(struct dlbuf_verbs_work_ *work)
  * flushes (IBV_WC_WR_FLUSH_ERR) have their wr_id. Call it too if ibv_post_send() fails. After
  * the end of a queue pair no completions come: destroy it, then end what it had not completed.
  *
- * The lease may be called on this thread. Does not block, except as dlbuf_release() does.
+ * The lease may be called on this thread. Blocks as dlbuf_release() does; and for the last work on
+ * a buffer that was removed as dlbuf_verbs_remove() does.
  * -EINVAL  id is not of dlbuf_verbs_begin(), or its access has ended; nothing changes
  * -EIO     the kernel failed; the access has ended
  */
