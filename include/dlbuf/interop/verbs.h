@@ -35,7 +35,7 @@
  * Two ways. dlbuf_verbs_add() tries ibv_reg_dmabuf_mr() first. A driver that takes no
  * dma-bufs (rxe; others before their Linux of 5.12 or later) pins memory that the CPU has
  * mapped, but not the mapping of a dma-buf. Then the memfd behind a udmabuf is registered,
- * of dlbuf_udmabuf_create().
+ * of dlbuf_udmabuf_create(). The buffers of a dlbuf_pool have no memfd.
  *
  * The memfd. Make the buffer yourself and register it before anybody else has its memfd:
  * whoever has it can punch a hole (fallocate()), which no seal forbids. The memfd then has
