@@ -8,9 +8,10 @@
  *	./a.out send 10.0.0.2 7471 [FRAMES]	# on another one
  *
  * A TCP connection beside RDMA's says which buffers there are, and which are free (a byte for
- * each: a credit). Its end is the end of the peer, also of one that was killed: a queue pair
- * says nothing when nothing is on its way. Then both sides stop their queue pair, and each
- * lease comes back.
+ * each: a credit). A sender that has sent all says so with a byte of its own. The end of the
+ * connection without it is the end of the peer, also of one that was killed: a queue pair
+ * says nothing when nothing is on its way. Then both sides destroy their queue pair, each
+ * lease comes back, and the exit status is 1.
  *
  * A peer that knows the keys can write into the receiver's buffers: run this in a network that
  * you trust. Without a card for RDMA: rdma link add rxe0 type rxe netdev eth0. That shows that
@@ -21,6 +22,7 @@
 #include <err.h>
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +43,7 @@
 struct buffer {
 	struct dlbuf_udmabuf mem;
 	int busy;	/* a tensor has the lease of its frame */
-	uint64_t id;	/* the receiver's: of the access that the peer has */
+	uint64_t id;	/* of the access of its request, or 0 */
 };
 
 static struct buffer buffers[BUFFERS];
@@ -127,6 +129,23 @@ static void make_endpoint(const char *host, const char *port, struct rdma_cm_id 
 	rdma_freeaddrinfo(list);
 }
 
+/* A peer whose machine or network has gone sends no end: then the connection fails, in 10 s. */
+static void keep_alive(int fd)
+{
+	static const struct {
+		int level, name, value;
+	} options[] = {
+		{ SOL_SOCKET, SO_KEEPALIVE, 1 },	 { IPPROTO_TCP, TCP_KEEPIDLE, 5 },
+		{ IPPROTO_TCP, TCP_KEEPINTVL, 1 },	 { IPPROTO_TCP, TCP_KEEPCNT, 5 },
+		{ IPPROTO_TCP, TCP_USER_TIMEOUT, 10000 },
+	};
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (setsockopt(fd, options[i].level, options[i].name, &options[i].value,
+			       sizeof(options[i].value)))
+			err(1, "setsockopt");
+}
+
 static int tcp_socket(const char *host, const char *port)
 {
 	struct addrinfo hints = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM,
@@ -138,8 +157,10 @@ static int tcp_socket(const char *host, const char *port)
 	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		err(1, "socket");
-	/* A peer whose machine has gone sends no end. */
-	setsockopt(fd, SOL_SOCKET, host ? SO_KEEPALIVE : SO_REUSEADDR, &on, sizeof(on));
+	if (host)
+		keep_alive(fd);
+	else
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (host ? connect(fd, list->ai_addr, list->ai_addrlen) :
 		   bind(fd, list->ai_addr, list->ai_addrlen) || listen(fd, 1))
 		err(1, "port %s", port);
@@ -147,13 +168,13 @@ static int tcp_socket(const char *host, const char *port)
 	return fd;
 }
 
-/* Stops the queue pair: its requests complete, with IBV_WC_WR_FLUSH_ERR. */
+/* Destroys the queue pair. Then the card uses no buffer any more, and no completion comes. */
 static void stop(void)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
-
-	if (ibv_modify_qp(id->qp, &attr, IBV_QP_STATE))
-		err(1, "ibv_modify_qp");
+	rdma_destroy_qp(id);
+	for (int i = 0; i < BUFFERS; i++)
+		if (buffers[i].id)
+			check(dlbuf_verbs_end(v, buffers[i].id));
 }
 
 /* After the queue pair: the regions, then the protection domain. */
@@ -199,6 +220,14 @@ struct offer {
 	uint32_t rkey, reserved;
 };
 
+static void end_access(uint64_t wr_id)
+{
+	for (int i = 0; i < BUFFERS; i++)
+		if (buffers[i].id == wr_id)
+			buffers[i].id = 0;
+	check(dlbuf_verbs_end(v, wr_id));
+}
+
 static void send_one(struct buffer *b, const struct offer *offer, uint32_t to, uint32_t sequence)
 {
 	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .imm_data = htonl(to),
@@ -213,14 +242,15 @@ static void send_one(struct buffer *b, const struct offer *offer, uint32_t to, u
 		pixels[i] = pixel(sequence, i);
 	check(dlbuf_release(t, NULL, NULL));
 
-	check(dlbuf_verbs_sge(v, t, &sge, &n));
-	check(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &wr.wr_id));
+	check(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &b->id));
+	check(dlbuf_verbs_sge(v, b->id, t, &sge, &n));
+	wr.wr_id = b->id;
 	wr.sg_list = &sge;
 	wr.wr.rdma.remote_addr = be64toh(offer->addr);
 	wr.wr.rdma.rkey = ntohl(offer->rkey);
 	/* A queue pair that has failed meanwhile refuses it, or completes it with its error. */
 	if (ibv_post_send(id->qp, &wr, &bad))
-		check(dlbuf_verbs_end(v, wr.wr_id));
+		end_access(wr.wr_id);
 	t->deleter(t);	/* the request has its own share */
 }
 
@@ -240,7 +270,7 @@ static int sent(void)
 	int failed = 0;
 
 	while (ibv_poll_cq(id->send_cq, 1, &wc) > 0) {
-		check(dlbuf_verbs_end(v, wc.wr_id));
+		end_access(wc.wr_id);
 		failed += wc.status != IBV_WC_SUCCESS;
 	}
 	return failed;
@@ -287,10 +317,9 @@ static int send_all(const char *host, const char *port, uint32_t frames)
 					errx(1, "the receiver has no such buffer");
 		}
 	}
+	if (!gone)
+		send(control, "", 1, MSG_NOSIGNAL);
 	stop();
-	while (busy_buffers())
-		sent();
-	rdma_destroy_qp(id);
 	destroy();
 	printf("%u frames%s\n", sequence, gone ? ", and the receiver has gone" : "");
 	return gone;
@@ -350,23 +379,43 @@ static uint32_t received(uint32_t sequence)
 	return sequence;
 }
 
+/* Waits for a TCP connection that a request of RDMA follows. */
+static int accept_sender(int listener, int requests)
+{
+	for (;;) {
+		struct pollfd fds[] = { { accept(listener, NULL, NULL), POLLIN, 0 },
+					{ requests, POLLIN, 0 } };
+
+		if (fds[0].fd < 0)
+			err(1, "accept");
+		keep_alive(fds[0].fd);
+		if (poll(fds, 2, -1) < 0)
+			err(1, "poll");
+		if (fds[1].revents)
+			return fds[0].fd;
+		/* It has gone before. */
+		close(fds[0].fd);
+	}
+}
+
 static int receive_all(const char *port)
 {
 	struct rdma_conn_param param = { .rnr_retry_count = 7 };
-	int listener = tcp_socket(NULL, port), on = 1;
+	int listener = tcp_socket(NULL, port);
 	struct offer offers[BUFFERS];
 	struct rdma_cm_id *listen_id;
 	uint32_t sequence = 0;
+	char last;
+	int gone;
 
 	make_endpoint(NULL, port, &listen_id);
 	if (rdma_listen(listen_id, 1))
 		err(1, "rdma_listen");
 	printf("listening\n");
 	fflush(stdout);
-	control = accept(listener, NULL, NULL);
-	if (control < 0 || rdma_get_request(listen_id, &id) || rdma_accept(id, &param))
+	control = accept_sender(listener, listen_id->channel->fd);
+	if (rdma_get_request(listen_id, &id) || rdma_accept(id, &param))
 		err(1, "no connection");
-	setsockopt(control, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	make_buffers(DLBUF_WRITE);
 	memset(offers, 0, sizeof(offers));
 	for (int i = 0; i < BUFFERS; i++) {
@@ -385,21 +434,17 @@ static int receive_all(const char *port)
 		err(1, "send");
 	for (uint8_t i = 0; i < BUFFERS; i++)
 		offer_buffer(i);
-	/* The sender sends no bytes: what can be read is its end. */
+	/* The sender's only byte is its last one. */
 	while (!sleep_until(id->recv_cq_channel, id->recv_cq))
 		sequence = received(sequence);
 	sequence = received(sequence);
+	gone = recv(control, &last, 1, 0) != 1;
 	stop();
-	rdma_destroy_qp(id);
-	/* Now nobody writes there any more. */
-	for (int i = 0; i < BUFFERS; i++)
-		if (buffers[i].id)
-			check(dlbuf_verbs_end(v, buffers[i].id));
 	destroy();
 	rdma_destroy_ep(listen_id);
 	close(listener);
-	printf("%u frames\n", sequence);
-	return 0;
+	printf("%u frames%s\n", sequence, gone ? ", and the sender has gone" : "");
+	return gone;
 }
 
 int main(int argc, char **argv)

@@ -147,9 +147,9 @@ static uint64_t write_to(uint64_t offset)
 	uint32_t n = 1;
 	uint64_t id;
 
-	REQUIRE_OK(dlbuf_verbs_sge(v, from.tensor, &sge, &n));
 	REQUIRE_OK(dlbuf_verbs_remote(v, to.tensor, DLBUF_WRITE, &key));
 	REQUIRE_OK(dlbuf_verbs_begin(v, from.tensor, DLBUF_READ, NULL, &id));
+	REQUIRE_OK(dlbuf_verbs_sge(v, id, from.tensor, &sge, &n));
 	wr.wr_id = id;
 	wr.sg_list = &sge;
 	wr.wr.rdma.remote_addr = key.addr + offset;

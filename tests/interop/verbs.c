@@ -7,6 +7,7 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
@@ -34,6 +35,7 @@ static struct {
 	int dmabuf_err, mr_err;		/* errno of the calls; 0: they succeed */
 	unsigned int dmabuf_calls, mr_calls;
 	int live;			/* atomic: regions */
+	uint32_t keys;			/* atomic */
 	int fd, flags;			/* of the last call */
 	void (*during)(void);		/* called by the next ibv_reg_mr() */
 } stub;
@@ -50,8 +52,9 @@ static struct ibv_mr *region(void *addr, size_t length, int flags)
 	mr->pd = &pd;
 	mr->addr = addr;
 	mr->length = length;
-	mr->lkey = 7;
-	mr->rkey = 9;
+	/* Never again, as a card's: who uses a key of before is found. */
+	mr->lkey = __atomic_add_fetch(&stub.keys, 1, __ATOMIC_SEQ_CST);
+	mr->rkey = ~mr->lkey;
 	__atomic_add_fetch(&stub.live, 1, __ATOMIC_SEQ_CST);
 	return mr;
 }
@@ -70,11 +73,26 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *p, uint64_t offset, size_t lengt
 	return stub.dmabuf_err ? NULL : region(NULL, length, flags);
 }
 
+/* Linux before 6.2 pins each registration for writing. */
+static bool writable(void *addr)
+{
+	int fds[2];
+	bool can;
+
+	REQUIRE(!pipe2(fds, O_CLOEXEC));
+	can = write(fds[1], addr, 1) == 1 && read(fds[0], addr, 1) == 1;
+	close(fds[0]);
+	close(fds[1]);
+	return can;
+}
+
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *p, void *addr, size_t length, uint64_t iova,
 				unsigned int flags)
 {
 	stub.mr_calls++;
-	CHECK(p == &pd && !iova);
+	/* siw, hfi1 and qib take no other, and do not refuse it. */
+	CHECK(p == &pd && iova == (uintptr_t)addr);
+	CHECK(writable(addr));
 	if (stub.during)
 		stub.during();
 	errno = stub.mr_err;
@@ -87,6 +105,7 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 	if (mr->addr)
 		CHECK(!msync(mr->addr, mr->length, MS_ASYNC));
 	CHECK(__atomic_sub_fetch(&stub.live, 1, __ATOMIC_SEQ_CST) >= 0);
+	mr->lkey = mr->rkey = 0;
 	free(mr);
 	return 0;
 }
@@ -200,6 +219,7 @@ TEST_BETWEEN(memfd, begin(), end())
 	for (unsigned int i = 0; i < BYTES; i++)
 		map[i] = (uint8_t)(i * 7);
 	stub.dmabuf_err = EOPNOTSUPP;
+	REQUIRE(lseek(mem.memfd, 5, SEEK_SET) == 5);
 	b = add(DLBUF_RW, DLBUF_WRITE);
 	CHECK(b->by_memfd && b->mr->addr);
 	CHECK_EQ(stub.flags, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
@@ -213,7 +233,31 @@ TEST_BETWEEN(memfd, begin(), end())
 	b = add(DLBUF_READ, DLBUF_READ);
 	CHECK_EQ(stub.flags, IBV_ACCESS_REMOTE_READ);
 	CHECK_EQ(stub.mr_calls, 2);
+	/* The offset of the memfd, which others share, is left. */
+	CHECK_EQ(lseek(mem.memfd, 0, SEEK_CUR), 5);
 	/* dlbuf_verbs_destroy() deregisters what is left. */
+}
+
+/* With a memfd addresses begin where it is mapped. */
+TEST_BETWEEN(addresses_of_a_memfd, begin(), end())
+{
+	DLManagedTensorVersioned *t = tensor(1, (int64_t[]){ 8 }, NULL, 32, 0);
+	struct dlbuf_verbs_buffer *b;
+	struct dlbuf_verbs_key key;
+	struct ibv_sge one;
+	uint32_t n = 1;
+	uint64_t id;
+
+	stub.dmabuf_err = EOPNOTSUPP;
+	b = add(DLBUF_RW, DLBUF_WRITE);
+	CHECK_EQ(b->addr, (uintptr_t)b->mr->addr);
+	if (CHECK_OK(dlbuf_verbs_remote(v, t, DLBUF_WRITE, &key)))
+		CHECK_EQ(key.addr, b->addr + 32);
+	REQUIRE_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id));
+	if (CHECK_OK(dlbuf_verbs_sge(v, id, t, &one, &n)))
+		CHECK_EQ(one.addr, b->addr + 32);
+	CHECK_OK(dlbuf_verbs_end(v, id));
+	t->deleter(t);
 }
 
 static void punch(void)
@@ -265,6 +309,14 @@ TEST_BETWEEN(refused, begin(), end())
 	CHECK_SAYS("dlbuf_udmabuf_create()");
 	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, STDERR_FILENO + 500, DLBUF_RW, 0, &b), -EBADF,
 		       "memfd");
+	fd = open("/", O_RDONLY | O_CLOEXEC);
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, fd, DLBUF_RW, 0, &b), -EBADF, "not a memfd");
+	close(fd);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", mem.memfd);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	REQUIRE(fd >= 0);
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, fd, DLBUF_READ, 0, &b), -EACCES, "memfd");
+	close(fd);
 	stub.mr_err = EFAULT;
 	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b), -EIO,
 		       "ibv_reg_mr of 16384 bytes: Bad address");
@@ -275,6 +327,13 @@ TEST_BETWEEN(refused, begin(), end())
 	stub.dmabuf_err = ENOMEM;
 	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b), -ENOMEM,
 		       "ibv_reg_dmabuf_mr of 16384 bytes");
+	/* Nothing that the driver says of the dma-buf: no second way. */
+	stub.dmabuf_err = EMFILE;
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b), -EMFILE,
+		       "ibv_reg_dmabuf_mr");
+	stub.dmabuf_err = EINTR;
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b), -EIO,
+		       "ibv_reg_dmabuf_mr of 16384 bytes: Interrupted");
 	stub.mr_err = stub.dmabuf_err = 0;
 	CHECK_EQ(stub.mr_calls, 2);
 	b = add(DLBUF_RW, 0);
@@ -301,62 +360,84 @@ TEST(too_large)
 
 /* ---- cases: tensors */
 
-static void check_sges(DLManagedTensorVersioned *t, uint32_t n, uint64_t first, int64_t step,
-		       uint32_t length)
+static void check_sges(uint64_t id, DLManagedTensorVersioned *t, uint32_t n, uint64_t first,
+		       int64_t step, uint32_t length)
 {
 	struct ibv_sge sges[8];
 	uint32_t got = 8;
 
-	if (CHECK_OK(dlbuf_verbs_sge(v, t, sges, &got)) && CHECK_EQ(got, n))
+	if (CHECK_OK(dlbuf_verbs_sge(v, id, t, sges, &got)) && CHECK_EQ(got, n))
 		for (uint32_t i = 0; i < n; i++) {
 			CHECK_EQ(sges[i].addr, first + i * step);
 			CHECK_EQ(sges[i].length, length);
-			CHECK_EQ(sges[i].lkey, 7);
+			CHECK_EQ(sges[i].lkey, stub.keys);
 		}
 	t->deleter(t);
 }
 
 TEST_BETWEEN(sge, begin(), end())
 {
-	DLManagedTensorVersioned *t;
+	DLManagedTensorVersioned *t = tensor(2, (int64_t[]){ 4, 10 }, (int64_t[]){ 32, 1 }, 0, 0), *dense;
+	struct dlbuf_udmabuf other;
+	struct dlbuf_verbs_buffer *b;
 	struct ibv_sge one;
 	uint32_t n = 1;
+	uint64_t id;
 
 	add(DLBUF_RW, 0);
-	check_sges(tensor(2, (int64_t[]){ 4, 8 }, NULL, 128, 0), 1, 128, 0, 64);
-	check_sges(tensor(0, NULL, NULL, 6, 0), 1, 6, 0, 2);
-	check_sges(tensor(2, (int64_t[]){ 4, 0 }, NULL, 0, 0), 0, 0, 0, 0);
+	REQUIRE_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id));
+	check_sges(id, tensor(2, (int64_t[]){ 4, 8 }, NULL, 128, 0), 1, 128, 0, 64);
+	check_sges(id, tensor(0, NULL, NULL, 6, 0), 1, 6, 0, 2);
+	check_sges(id, tensor(2, (int64_t[]){ 4, 0 }, NULL, 0, 0), 0, 0, 0, 0);
 	/* A dimension of one element ends no run. */
-	check_sges(tensor(3, (int64_t[]){ 4, 1, 8 }, (int64_t[]){ 8, 99, 1 }, 0, 0), 1, 0, 0, 64);
+	check_sges(id, tensor(3, (int64_t[]){ 4, 1, 8 }, (int64_t[]){ 8, 99, 1 }, 0, 0), 1, 0, 0, 64);
 	/* Padded rows, from the first and from the last. */
-	check_sges(tensor(3, (int64_t[]){ 4, 5, 2 }, (int64_t[]){ 32, 2, 1 }, 64, 0), 4, 64, 64, 20);
-	check_sges(tensor(2, (int64_t[]){ 4, 10 }, (int64_t[]){ -32, 1 }, 192, 0), 4, 192, -64, 20);
+	check_sges(id, tensor(3, (int64_t[]){ 4, 5, 2 }, (int64_t[]){ 32, 2, 1 }, 64, 0), 4, 64, 64, 20);
+	check_sges(id, tensor(2, (int64_t[]){ 4, 10 }, (int64_t[]){ -32, 1 }, 192, 0), 4, 192, -64, 20);
 	/* Two outer dimensions: planes of rows. */
-	check_sges(tensor(3, (int64_t[]){ 2, 2, 3 }, (int64_t[]){ 8, 4, 1 }, 0, 0), 4, 0, 8, 6);
-	t = tensor(2, (int64_t[]){ 4, 10 }, (int64_t[]){ 32, 1 }, 0, 0);
-	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, t, &one, &n), -ENOSPC, "4 runs of 20 bytes");
+	check_sges(id, tensor(3, (int64_t[]){ 2, 2, 3 }, (int64_t[]){ 8, 4, 1 }, 0, 0), 4, 0, 8, 6);
+	/* Strides that no element uses. */
+	check_sges(id, tensor(3, (int64_t[]){ 1, 2, 4 }, (int64_t[]){ INT64_MAX - 1, 8, 1 }, 0, 0), 2,
+		   0, 16, 8);
+	check_sges(id, tensor(2, (int64_t[]){ 0, 4 }, (int64_t[]){ INT64_MAX - 1, 1 }, 0, 0), 0, 0, 0, 0);
+	check_sges(id, tensor(2, (int64_t[]){ 0, 4 }, (int64_t[]){ 1, INT64_MAX - 1 }, 0, 0), 0, 0, 0, 0);
+	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, id, t, &one, &n), -ENOSPC, "4 runs of 20 bytes");
 	CHECK_SAYS("dimension 0");
 	CHECK_EQ(n, 1);
-	CHECK_ERR(dlbuf_verbs_sge(v, NULL, &one, &n), -EINVAL);
-	CHECK_ERR(dlbuf_verbs_sge(v, t, NULL, &n), -EINVAL);
-	CHECK_ERR(dlbuf_verbs_sge(v, t, &one, NULL), -EINVAL);
-	t->deleter(t);
+	n = 0;
+	dense = tensor(1, (int64_t[]){ 8 }, NULL, 0, 0);
+	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, id, dense, &one, &n), -ENOSPC, "1 run of 16 bytes, and");
+	dense->deleter(dense);
+	CHECK_ERR(dlbuf_verbs_sge(v, id, NULL, &one, &n), -EINVAL);
+	CHECK_ERR(dlbuf_verbs_sge(v, id, t, NULL, &n), -EINVAL);
+	CHECK_ERR(dlbuf_verbs_sge(v, id, t, &one, NULL), -EINVAL);
+	CHECK_OK(dlbuf_verbs_end(v, id));
+	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, id, t, &one, &n), -EINVAL, "has ended");
 	CHECK_EQ(stub.dmabuf_calls, 1);
+	/* The id of another dma-buf. */
+	REQUIRE_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id));
+	t->deleter(t);
+	other = mem;
+	REQUIRE_OK(dlbuf_udmabuf_create(BYTES, NULL, &mem));
+	b = add(DLBUF_RW, 0);
+	t = tensor(1, (int64_t[]){ 8 }, NULL, 0, 0);
+	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, id, t, &one, &n), -EINVAL, "another dma-buf");
+	t->deleter(t);
+	dlbuf_verbs_remove(b);
+	dlbuf_udmabuf_close(&other);
 }
 
 TEST_BETWEEN(not_registered, begin(), end())
 {
 	DLManagedTensorVersioned *t = tensor(1, (int64_t[]){ 8 }, NULL, 0, 0);
 	struct dlbuf_verbs_key key;
-	struct ibv_sge one;
-	uint32_t n = 1;
 	uint64_t id;
 
-	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, t, &one, &n), -EINVAL, "dlbuf_verbs_add()");
+	CHECK_ERR_SAYS(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id), -EINVAL, "dlbuf_verbs_add()");
 	CHECK_ERR(dlbuf_verbs_remote(v, t, DLBUF_READ, &key), -EINVAL);
+	dlbuf_verbs_remove(add(DLBUF_RW, DLBUF_RW));
 	CHECK_ERR(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id), -EINVAL);
-	dlbuf_verbs_remove(add(DLBUF_RW, 0));
-	CHECK_ERR(dlbuf_verbs_sge(v, t, &one, &n), -EINVAL);
+	CHECK_ERR(dlbuf_verbs_remote(v, t, DLBUF_READ, &key), -EINVAL);
 	t->deleter(t);
 }
 
@@ -368,7 +449,7 @@ TEST_BETWEEN(read_only_is_not_writable_by_a_peer, begin(), end())
 	struct dlbuf_verbs_key key;
 
 	if (CHECK_OK(dlbuf_verbs_remote(v, w, DLBUF_WRITE, &key)))
-		CHECK(key.addr == 32 && key.bytes == 16 && key.rkey == 9 && !key.reserved);
+		CHECK(key.addr == 32 && key.bytes == 16 && key.rkey == ~stub.keys && !key.reserved);
 	CHECK_ERR_SAYS(dlbuf_verbs_remote(v, w, DLBUF_READ, &key), -EACCES, "remote access 2");
 	CHECK_ERR(dlbuf_verbs_remote(v, r, DLBUF_WRITE, &key), -EACCES);
 	CHECK_ERR(dlbuf_verbs_remote(v, r, 0, &key), -EINVAL);
@@ -390,23 +471,25 @@ TEST_BETWEEN(tensors_of_a_gpu, begin(), end())
 		   .paths = DLBUF_PATH_BIT(DLBUF_PATH_COPY));
 	DLBUF_OPTS(dlbuf_import_opts, host, .paths = DLBUF_PATH_BIT(DLBUF_PATH_HOST));
 	DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 }, .shape = (int64_t[]){ 64 } };
-	DLManagedTensorVersioned *t;
+	DLManagedTensorVersioned *t, *plain = tensor(1, (int64_t[]){ 8 }, NULL, 0, 0);
 	struct dlbuf_device *gpu;
 	struct dlbuf_verbs_key key;
 	struct ibv_sge one;
 	uint32_t n = 1;
-	uint64_t id;
+	uint64_t id, on_cpu;
 
 	KTAP_KEEPS(KTAP_FDS | KTAP_MAPS | KTAP_HEAP, "the driver");
 	add(DLBUF_RW, DLBUF_RW);
+	REQUIRE_OK(dlbuf_verbs_begin(v, plain, DLBUF_READ, NULL, &on_cpu));
+	plain->deleter(plain);
 	REQUIRE_OK(dlbuf_device_open("opencl:0", NULL, &gpu));
 	REQUIRE_OK(dlbuf_import(gpu, mem.fd, &layout, &copy, &t));
-	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, t, &one, &n), -EOPNOTSUPP, "copy");
+	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, on_cpu, t, &one, &n), -EOPNOTSUPP, "copy");
 	CHECK_ERR(dlbuf_verbs_remote(v, t, DLBUF_READ, &key), -EOPNOTSUPP);
 	CHECK_ERR(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id), -EOPNOTSUPP);
 	t->deleter(t);
 	REQUIRE_OK(dlbuf_import(gpu, mem.fd, &layout, &host, &t));
-	CHECK_OK(dlbuf_verbs_sge(v, t, &one, &n));
+	CHECK_OK(dlbuf_verbs_sge(v, on_cpu, t, &one, &n));
 	CHECK_ERR_SAYS(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id), -EOPNOTSUPP, "CPU");
 	t->deleter(t);
 	dlbuf_device_close(gpu);
@@ -453,32 +536,52 @@ TEST_BETWEEN(access_is_refused, begin(), end())
 	dlbuf_verbs_remove(b);
 	CHECK_EQ(stub.live, 0);
 	t->deleter(t);
+	/* The card may not write there, though the CPU may. */
+	t = tensor(1, (int64_t[]){ 8 }, NULL, 0, DLBUF_RW);
+	b = add(DLBUF_READ, 0);
+	CHECK_ERR_SAYS(dlbuf_verbs_begin(v, t, DLBUF_WRITE, NULL, &id), -EACCES, "registered");
+	dlbuf_verbs_remove(b);
+	CHECK_EQ(stub.live, 0);
+	t->deleter(t);
 }
 
 TEST_BETWEEN(removed_during_the_work, begin(), end())
 {
 	DLManagedTensorVersioned *t = tensor(1, (int64_t[]){ 8 }, NULL, 0, 0);
-	struct dlbuf_verbs_buffer *b = add(DLBUF_RW, 0);
+	struct dlbuf_verbs_buffer *b, *again;
 	struct ibv_sge one;
 	uint32_t n = 1;
-	uint64_t id;
+	uint64_t id, other;
 
+	stub.dmabuf_err = EOPNOTSUPP;
+	b = add(DLBUF_RW, 0);
 	CHECK_OK(dlbuf_verbs_begin(v, t, DLBUF_WRITE, NULL, &id));
 	dlbuf_verbs_remove(b);
 	CHECK_EQ(stub.live, 1);
-	CHECK_ERR(dlbuf_verbs_sge(v, t, &one, &n), -EINVAL);
-	/* Registered anew, beside the region that is going. */
-	b = add(DLBUF_RW, 0);
-	CHECK_EQ(stub.live, 2);
+	if (CHECK_OK(dlbuf_verbs_sge(v, id, t, &one, &n)))
+		CHECK_EQ(one.lkey, stub.keys);
+	CHECK_ERR_SAYS(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &other), -EINVAL, "dlbuf_verbs_add()");
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, DLBUF_READ, &again), -EBUSY,
+		       "registered");
+	/* Added again: no comparison may write to the bytes on their way. */
+	CHECK(add(DLBUF_RW, 0) == b);
+	CHECK_EQ(stub.mr_calls, 1);
 	CHECK_OK(dlbuf_verbs_end(v, id));
 	CHECK_EQ(stub.live, 1);
+	dlbuf_verbs_remove(b);
+	CHECK_EQ(stub.live, 0);
 	t->deleter(t);
 }
 
-/* The lease deregisters, inside dlbuf_verbs_end(). */
+static void remove_buffer(void *buffer)
+{
+	dlbuf_verbs_remove(buffer);
+}
+
+/* The lease takes the lock, inside dlbuf_verbs_end(). */
 TEST_BETWEEN(lease_removes_the_buffer, begin(), end())
 {
-	DLManagedTensorVersioned *t = leased(dlbuf_verbs_remove, add(DLBUF_RW, 0));
+	DLManagedTensorVersioned *t = leased(remove_buffer, add(DLBUF_RW, 0));
 	uint64_t id;
 
 	CHECK_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id));
@@ -486,6 +589,58 @@ TEST_BETWEEN(lease_removes_the_buffer, begin(), end())
 	CHECK_EQ(stub.live, 1);
 	CHECK_OK(dlbuf_verbs_end(v, id));
 	CHECK_EQ(stub.live, 0);
+}
+
+/* Two protection domains with one completion queue. */
+TEST_BETWEEN(ids_of_two_sets, begin(), end())
+{
+	DLManagedTensorVersioned *t = tensor(1, (int64_t[]){ 8 }, NULL, 0, 0);
+	struct dlbuf_verbs *other;
+	struct dlbuf_verbs_buffer *b;
+	uint64_t id, others;
+
+	REQUIRE_OK(dlbuf_verbs_create(&pd, &other));
+	add(DLBUF_RW, 0);
+	REQUIRE_OK(dlbuf_verbs_add(other, mem.fd, -1, DLBUF_RW, 0, &b));
+	REQUIRE_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id));
+	REQUIRE_OK(dlbuf_verbs_begin(other, t, DLBUF_READ, NULL, &others));
+	CHECK(id != others && id & DLBUF_VERBS_ID && others & DLBUF_VERBS_ID);
+	CHECK_ERR(dlbuf_verbs_end(v, others), -EINVAL);
+	CHECK_OK(dlbuf_verbs_end(v, id));
+	CHECK_OK(dlbuf_verbs_end(other, others));
+	dlbuf_verbs_destroy(other);
+	t->deleter(t);
+}
+
+/* The two planes of NV12 by one id: they are of one dma-buf. */
+TEST_BETWEEN(planes_in_one_request, begin(), end())
+{
+	struct dlbuf_frame frame = {
+		.size = sizeof(frame), .width = 64, .height = 16,
+		.code = DLBUF_FOURCC('N', 'V', '1', '2'), .code_space = DLBUF_CODE_DRM,
+		.nplanes = 2, .planes = { { .fd = mem.fd, .pitch = 64 },
+					  { .fd = mem.fd, .offset = 64 * 16, .pitch = 64 } },
+		.order = DLBUF_ORDER_COMPLETE, .release = give_back,
+	};
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	uint32_t n = 0, room = 1;
+	struct ibv_sge sges[2];
+	uint64_t id;
+
+	add(DLBUF_RW, 0);
+	REQUIRE_OK(dlbuf_import_frame(cpu, &frame, NULL, t, &n));
+	REQUIRE(n == 2);
+	CHECK_OK(dlbuf_verbs_begin(v, t[0], DLBUF_READ, NULL, &id));
+	CHECK_OK(dlbuf_verbs_sge(v, id, t[0], &sges[0], &room));
+	CHECK_OK(dlbuf_verbs_sge(v, id, t[1], &sges[1], &room));
+	CHECK(!sges[0].addr && sges[0].length == 64 * 16);
+	CHECK(sges[1].addr == 64 * 16 && sges[1].length == 64 * 8);
+	t[0]->deleter(t[0]);
+	t[1]->deleter(t[1]);
+	/* The id holds the lease of the frame, and so both. */
+	CHECK_EQ(fired, 0);
+	CHECK_OK(dlbuf_verbs_end(v, id));
+	CHECK_EQ(fired, 1);
 }
 
 TEST_BETWEEN(destroyed_with_work, begin(), end())
@@ -546,9 +701,10 @@ static void *work(void *arg)
 
 		if (!CHECK_OK(dlbuf_verbs_add(v, mem.fd, -1, DLBUF_RW, 0, &b)))
 			break;
-		CHECK_OK(dlbuf_verbs_sge(v, t, &one, &n));
-		if (CHECK_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id)))
+		if (CHECK_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id))) {
+			CHECK_OK(dlbuf_verbs_sge(v, id, t, &one, &n));
 			CHECK_OK(dlbuf_verbs_end(v, id));
+		}
 		dlbuf_verbs_remove(b);
 	}
 	return NULL;
@@ -573,29 +729,92 @@ TEST_BETWEEN(two_threads, begin(), end())
 	CHECK_EQ(fired, 1);
 }
 
-/* Another thread registers the same buffer while this one is in the driver. */
-static struct dlbuf_verbs_buffer *other_buffer;
+static int stopped;	/* atomic */
 
-static void add_meanwhile(void)
+static void *add_and_remove(void *arg)
 {
-	stub.during = NULL;
-	other_buffer = add(DLBUF_RW, 0);
+	while (!__atomic_load_n(&stopped, __ATOMIC_SEQ_CST)) {
+		struct dlbuf_verbs_buffer *b;
+
+		if (!CHECK_OK(dlbuf_verbs_add(v, mem.fd, -1, DLBUF_RW, DLBUF_RW, &b)))
+			break;
+		dlbuf_verbs_remove(b);
+	}
+	return arg;
 }
 
-TEST_BETWEEN(registered_meanwhile, begin(), end())
+/* Another thread owns the buffer, and removes it at any time. */
+TEST_BETWEEN(beside_remove, begin(), end())
 {
-	struct dlbuf_verbs_buffer *b;
+	DLManagedTensorVersioned *t = tensor(1, (int64_t[]){ 8 }, NULL, 0, 0);
+	unsigned int keys = 0, begun = 0;
+	pthread_t thread;
 
+	KTAP_KEEPS(KTAP_HEAP, "threads");
+	REQUIRE(!pthread_create(&thread, NULL, add_and_remove, NULL));
+	while (keys < ROUNDS || begun < ROUNDS) {
+		struct dlbuf_verbs_key key;
+		struct ibv_sge one;
+		uint32_t n = 1;
+		uint64_t id;
+
+		if (!dlbuf_verbs_remote(v, t, DLBUF_READ, &key))
+			keys += CHECK(!key.addr && key.bytes == 16 && key.rkey >> 31);
+		if (dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id))
+			continue;
+		if (CHECK_OK(dlbuf_verbs_sge(v, id, t, &one, &n)))
+			CHECK_EQ(one.lkey, v->works->buffer->mr->lkey);
+		CHECK_OK(dlbuf_verbs_end(v, id));
+		begun++;
+	}
+	__atomic_store_n(&stopped, 1, __ATOMIC_SEQ_CST);
+	pthread_join(thread, NULL);
+	t->deleter(t);
+}
+
+static int inside;	/* atomic: threads in ibv_reg_mr() */
+
+static void alone(void)
+{
+	CHECK_EQ(__atomic_add_fetch(&inside, 1, __ATOMIC_SEQ_CST), 1);
+	for (int i = 0; i < 10; i++)
+		sched_yield();
+	__atomic_sub_fetch(&inside, 1, __ATOMIC_SEQ_CST);
+}
+
+static void *add_memfd(void *arg)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		struct dlbuf_verbs_buffer *b;
+
+		if (!CHECK_OK(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b)))
+			break;
+		dlbuf_verbs_remove(b);
+	}
+	return arg;
+}
+
+/* Two comparisons at once would read each other's words, and leave them in the buffer. */
+TEST_BETWEEN(two_threads_add_a_memfd, begin(), end())
+{
+	uint8_t *map = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, mem.memfd, 0);
+	pthread_t threads[THREADS];
+
+	KTAP_KEEPS(KTAP_HEAP, "threads");
+	REQUIRE(map != MAP_FAILED);
+	for (unsigned int i = 0; i < BYTES; i++)
+		map[i] = (uint8_t)(i * 7);
 	stub.dmabuf_err = EOPNOTSUPP;
-	stub.during = add_meanwhile;
-	b = add(DLBUF_RW, 0);
-	CHECK(b == other_buffer);
-	CHECK_EQ(stub.mr_calls, 2);
-	CHECK_EQ(stub.live, 1);
-	dlbuf_verbs_remove(b);
-	CHECK_EQ(stub.live, 1);
-	dlbuf_verbs_remove(b);
+	stub.during = alone;
+	for (int i = 0; i < THREADS; i++)
+		REQUIRE(!pthread_create(&threads[i], NULL, add_memfd, NULL));
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
 	CHECK_EQ(stub.live, 0);
+	for (unsigned int i = 0; i < BYTES; i++)
+		if (!CHECK_EQ(map[i], (uint8_t)(i * 7)))
+			break;
+	munmap(map, BYTES);
 }
 
 TEST_BETWEEN(no_memory, begin(), end())

@@ -2,7 +2,8 @@
 /*
  * RDMA by libibverbs: registers dma-bufs as memory regions, fills in the ibv_sge of a
  * tensor, and holds its access and its lease until the work request is complete.
- * Header-only; needs libibverbs and its headers, of rdma-core 34 or newer, and POSIX threads.
+ * Header-only; needs libibverbs and its headers, of rdma-core 34 or newer, POSIX threads, and
+ * more than bare C11 (-std=gnu11 or _GNU_SOURCE).
  *
  *	struct dlbuf_udmabuf mem;	// one for each buffer of the pool
  *	struct dlbuf_verbs_buffer *buffer;
@@ -16,8 +17,8 @@
  *		errx(1, "%s", dlbuf_last_error());
  *
  *	... for each frame, whose tensor is on the CPU ...
- *	if (dlbuf_verbs_sge(v, tensor, &sge, &n) ||
- *	    dlbuf_verbs_begin(v, tensor, DLBUF_READ, NULL, &id))
+ *	if (dlbuf_verbs_begin(v, tensor, DLBUF_READ, NULL, &id) ||
+ *	    dlbuf_verbs_sge(v, id, tensor, &sge, &n))
  *		errx(1, "%s", dlbuf_last_error());
  *	wr.wr_id = id;
  *	wr.sg_list = &sge;
@@ -34,7 +35,7 @@
  * Two ways. dlbuf_verbs_add() tries ibv_reg_dmabuf_mr() first. A driver that takes no
  * dma-bufs (rxe; others before their Linux of 5.12 or later) pins memory that the CPU has
  * mapped, but not the mapping of a dma-buf. Then the memfd behind a udmabuf is registered,
- * of dlbuf_udmabuf_create().
+ * of dlbuf_udmabuf_create(). The buffers of a dlbuf_pool have no memfd.
  *
  * The memfd. Make the buffer yourself and register it before anybody else has its memfd:
  * whoever has it can punch a hole (fallocate()), which no seal forbids. The memfd then has
@@ -42,8 +43,10 @@
  * each page once, after it is pinned. A hole that is punched later changes neither the
  * region nor the dma-buf.
  *
- * Addresses. Remote and local addresses of a region are offsets in the dma-buf and begin
- * with 0, so no pointer of this process is sent to the peer.
+ * Addresses. Of a region of the dma-buf, local and remote addresses are offsets in it and begin
+ * with 0. Of a region of the memfd they begin with the address where this process has mapped it,
+ * because some drivers (siw, hfi1, qib) take no other: so the key of dlbuf_verbs_remote() tells
+ * the peer where that is. dlbuf_verbs_buffer.addr is the first one.
  *
  * Costs. A buffer is found by its identity, as the library's cache finds it: no frame needs a
  * registration. dlbuf_verbs_begin() allocates twice.
@@ -66,6 +69,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
@@ -86,6 +90,7 @@ struct dlbuf_verbs;
 struct dlbuf_verbs_buffer {
 	struct ibv_mr *mr;	/* peeked */
 	uint64_t bytes;		/* of the region, which is the whole dma-buf */
+	uint64_t addr;		/* of its first byte, for work requests */
 	int by_memfd;		/* 1: the driver took the memfd, not the dma-buf */
 	uint32_t access;	/* dlbuf_access of this machine */
 	uint32_t remote;	/* dlbuf_access of the peer, or 0 */
@@ -108,6 +113,7 @@ struct dlbuf_verbs_work_ {
 struct dlbuf_verbs {
 	struct ibv_pd *pd;
 	pid_t pid;
+	pthread_mutex_t adding;	/* one dlbuf_verbs_add() at a time; taken before lock */
 	pthread_mutex_t lock;	/* no driver's call is made under it */
 	struct dlbuf_verbs_buffer *buffers;
 	struct dlbuf_verbs_work_ *works;
@@ -127,7 +133,9 @@ static inline int dlbuf_verbs_check_(const struct dlbuf_verbs *v)
 }
 
 /*
- * Makes an empty set of regions. pd is borrowed and must live until dlbuf_verbs_destroy().
+ * Makes an empty set of regions. pd is borrowed and must live until dlbuf_verbs_destroy(). For
+ * several protection domains make a set each: their ids differ, and dlbuf_verbs_end() returns
+ * -EINVAL for the id of another set.
  * *verbs is new. Does not block. All other calls may be made on any thread at any time.
  * -EINVAL  pd or verbs is NULL
  */
@@ -140,12 +148,14 @@ static inline int dlbuf_verbs_create(struct ibv_pd *pd, struct dlbuf_verbs **ver
 	v = (struct dlbuf_verbs *)calloc(1, sizeof(*v));
 	if (!v)
 		return dlbuf_fail(-ENOMEM, "no memory");
-	if (pthread_mutex_init(&v->lock, NULL)) {
+	if (pthread_mutex_init(&v->adding, NULL) || pthread_mutex_init(&v->lock, NULL)) {
 		free(v);
 		return dlbuf_fail(-ENOMEM, "pthread_mutex_init() failed");
 	}
 	v->pd = pd;
 	v->pid = getpid();
+	/* Ids of two sets differ: the golden ratio spreads the addresses of the two. */
+	v->last = (uint64_t)(uintptr_t)v * 0x9e3779b97f4a7c15ull;
 	*verbs = v;
 	return 0;
 }
@@ -176,13 +186,13 @@ static inline int dlbuf_verbs_unlink_(struct dlbuf_verbs_buffer *b)
 	return 1;
 }
 
-/* Under the lock. */
+/* Under the lock: also finds a buffer that was removed, and has work left. */
 static inline struct dlbuf_verbs_buffer *dlbuf_verbs_find_(const struct dlbuf_verbs *v,
 							   uint64_t dev, uint64_t ino)
 {
 	struct dlbuf_verbs_buffer *b = v->buffers;
 
-	while (b && (!b->owners_ || b->dev_ != dev || b->ino_ != ino))
+	while (b && (b->dev_ != dev || b->ino_ != ino))
 		b = b->next_;
 	return b;
 }
@@ -264,7 +274,7 @@ static inline int dlbuf_verbs_compare_(int fd, const void *memory, uint64_t byte
 static inline int dlbuf_verbs_memfd_(struct dlbuf_verbs_buffer *b, int memfd, int dmabuf_err)
 {
 	struct dlbuf_buffer_info info;
-	off_t bytes;
+	struct stat st;
 	void *map;
 
 	if (memfd < 0)
@@ -278,21 +288,21 @@ static inline int dlbuf_verbs_memfd_(struct dlbuf_verbs_buffer *b, int memfd, in
 	if (info.access != DLBUF_RW)
 		return dlbuf_fail(-EACCES, "the memfd of a dma-buf is compared by writing, and this "
 				  "fd was not opened for reading and writing");
-	bytes = lseek(memfd, 0, SEEK_END);
-	if (bytes < 0)
-		return dlbuf_fail(-EBADF, "fd %d is not a memfd: %s", memfd, strerror(errno));
-	if ((uint64_t)bytes != b->bytes)
+	if (fstat(memfd, &st) || !S_ISREG(st.st_mode))
+		return dlbuf_fail(-EBADF, "fd %d is not a memfd", memfd);
+	if ((uint64_t)st.st_size != b->bytes)
 		return dlbuf_fail(-EINVAL, "the dma-buf has %llu bytes, the memfd %llu",
-				  (unsigned long long)b->bytes, (unsigned long long)bytes);
-	map = mmap(NULL, (size_t)b->bytes, b->access & DLBUF_WRITE ? PROT_READ | PROT_WRITE : PROT_READ,
-		   MAP_SHARED, memfd, 0);
+				  (unsigned long long)b->bytes, (unsigned long long)st.st_size);
+	/* Linux before 6.2 pins memory for writing, also for a region that is only read. */
+	map = mmap(NULL, (size_t)b->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
 	if (map == MAP_FAILED)
 		return dlbuf_fail(errno == EACCES ? -EACCES : -EIO, "mmap() of the memfd: %s",
 				  strerror(errno));
 	/* libibverbs may use the address until ibv_dereg_mr(). */
 	b->map_ = map;
 	b->by_memfd = 1;
-	b->mr = ibv_reg_mr_iova(b->verbs_->pd, map, (size_t)b->bytes, 0, dlbuf_verbs_flags_(b));
+	b->addr = (uintptr_t)map;
+	b->mr = ibv_reg_mr(b->verbs_->pd, map, (size_t)b->bytes, dlbuf_verbs_flags_(b));
 	if (!b->mr)
 		return dlbuf_verbs_refused_("ibv_reg_mr", b->bytes, errno);
 	return dlbuf_verbs_compare_(b->fd_, map, b->bytes);
@@ -311,15 +321,52 @@ static inline int dlbuf_verbs_register_(struct dlbuf_verbs_buffer *b, int memfd)
 	if (b->mr)
 		return 0;
 	err = errno;
-	if (err == ENOMEM)
+	/* Not the driver's answer about the dma-buf, and another call may have another one. */
+	if (err == ENOMEM || err == EMFILE || err == ENFILE || err == EINTR || err == EAGAIN)
 		return dlbuf_verbs_refused_("ibv_reg_dmabuf_mr", b->bytes, err);
 	return dlbuf_verbs_memfd_(b, memfd, err);
+}
+
+/* Registers a dma-buf that has no region yet. */
+static inline int dlbuf_verbs_new_(struct dlbuf_verbs *v, int fd, int memfd,
+				   const struct dlbuf_buffer_info *info, uint32_t access,
+				   uint32_t remote, struct dlbuf_verbs_buffer **buffer)
+{
+	struct dlbuf_verbs_buffer *b = (struct dlbuf_verbs_buffer *)calloc(1, sizeof(*b));
+	int ret;
+
+	if (!b)
+		return dlbuf_fail(-ENOMEM, "no memory");
+	b->verbs_ = v;
+	b->bytes = info->bytes;
+	b->access = access;
+	b->remote = remote;
+	b->dev_ = info->dev;
+	b->ino_ = info->ino;
+	b->owners_ = 1;
+	b->fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (b->fd_ < 0)
+		ret = dlbuf_fail(errno == EBADF ? -EBADF : -EMFILE, "fd %d: dup(): %s", fd,
+				 strerror(errno));
+	else
+		ret = dlbuf_verbs_register_(b, memfd);
+	if (ret) {
+		dlbuf_verbs_free_(b);
+		return ret;
+	}
+	pthread_mutex_lock(&v->lock);
+	b->next_ = v->buffers;
+	v->buffers = b;
+	pthread_mutex_unlock(&v->lock);
+	*buffer = b;
+	return 0;
 }
 
 /*
  * Registers a whole dma-buf, or finds its region. Call it when the pool is made: it pins the
  * memory, and compares a memfd with the dma-buf by writing to both, so nobody else may use the
- * buffer meanwhile.
+ * buffer meanwhile, nor add it to another struct dlbuf_verbs. Threads that add to this one wait
+ * for each other.
  *
  * fd is duplicated. memfd is borrowed: that of dlbuf_udmabuf_create(), or -1 for a dma-buf
  * without one, which not every driver takes. access is what this machine does: DLBUF_READ to
@@ -327,12 +374,12 @@ static inline int dlbuf_verbs_register_(struct dlbuf_verbs_buffer *b, int memfd)
  * do, DLBUF_READ, DLBUF_WRITE, DLBUF_RW or 0; access must have it, too.
  *
  * *buffer is peeked until dlbuf_verbs_remove(). A dma-buf that is registered already gets no
- * second region: each call needs a dlbuf_verbs_remove() of its own. May block while the kernel
- * pins.
+ * second region and is not compared again, also if it was removed and has work left: each call
+ * needs a dlbuf_verbs_remove() of its own. May block while the kernel pins.
  * -EINVAL      an argument is NULL, bad access or remote, or the memfd is not the one of the
  *              dma-buf
  * -EBADF       fd is not a dma-buf; the driver needs the memfd, and memfd is not one
- * -EACCES      fd or memfd was not opened for this access. With a memfd fd must be O_RDWR
+ * -EACCES      fd was not opened for this access. With a memfd both fds must be O_RDWR
  * -EBUSY       the dma-buf is registered, with another access
  * -EOPNOTSUPP  the driver does not take the dma-buf, and there is no memfd
  * -ENOMEM      also: the limit of pinned memory, which the error text has
@@ -342,7 +389,7 @@ static inline int dlbuf_verbs_register_(struct dlbuf_verbs_buffer *b, int memfd)
 static inline int dlbuf_verbs_add(struct dlbuf_verbs *v, int fd, int memfd, uint32_t access,
 				  uint32_t remote, struct dlbuf_verbs_buffer **buffer)
 {
-	struct dlbuf_verbs_buffer *b = NULL, *found;
+	struct dlbuf_verbs_buffer *found;
 	struct dlbuf_buffer_info info;
 	int ret = dlbuf_verbs_check_(v);
 
@@ -361,47 +408,19 @@ static inline int dlbuf_verbs_add(struct dlbuf_verbs *v, int fd, int memfd, uint
 				  "machine does not have");
 	if (access & ~info.access)
 		return dlbuf_fail(-EACCES, "fd %d was not opened for this access", fd);
+	/* Two at once would register it twice, and compare each other's changes of its memfd. */
+	pthread_mutex_lock(&v->adding);
 	pthread_mutex_lock(&v->lock);
 	found = dlbuf_verbs_find_(v, info.dev, info.ino);
-	if (!found) {
-		pthread_mutex_unlock(&v->lock);
-		b = (struct dlbuf_verbs_buffer *)calloc(1, sizeof(*b));
-		if (!b)
-			return dlbuf_fail(-ENOMEM, "no memory");
-		b->verbs_ = v;
-		b->bytes = info.bytes;
-		b->access = access;
-		b->remote = remote;
-		b->dev_ = info.dev;
-		b->ino_ = info.ino;
-		b->fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-		if (b->fd_ < 0)
-			ret = dlbuf_fail(errno == EBADF ? -EBADF : -EMFILE, "fd %d: dup(): %s", fd,
-					 strerror(errno));
-		else
-			ret = dlbuf_verbs_register_(b, memfd);
-		if (ret) {
-			dlbuf_verbs_free_(b);
-			return ret;
-		}
-		pthread_mutex_lock(&v->lock);
-		/* Another thread may have registered it meanwhile. */
-		found = dlbuf_verbs_find_(v, info.dev, info.ino);
-	}
-	if (!found) {
-		found = b;
-		b->next_ = v->buffers;
-		v->buffers = b;
-		b = NULL;
-	}
-	if (found->access != access || found->remote != remote)
+	if (found && (found->access != access || found->remote != remote))
 		ret = dlbuf_fail(-EBUSY, "the dma-buf is registered, with access %u and remote access "
 				 "%u", found->access, found->remote);
-	else
+	else if (found)
 		found->owners_++;
 	pthread_mutex_unlock(&v->lock);
-	if (b)
-		dlbuf_verbs_free_(b);
+	if (!found)
+		ret = dlbuf_verbs_new_(v, fd, memfd, &info, access, remote, &found);
+	pthread_mutex_unlock(&v->adding);
 	if (!ret)
 		*buffer = found;
 	return ret;
@@ -409,37 +428,30 @@ static inline int dlbuf_verbs_add(struct dlbuf_verbs *v, int fd, int memfd, uint
 
 /*
  * Ends the use that one dlbuf_verbs_add() began. The last one deregisters the buffer: now, or
- * when the last work request on it is complete. buffer (taken; NULL does nothing) is a
- * struct dlbuf_verbs_buffer *. The parameter is void *, so that the function can be the lease
- * of a frame whose buffer does not come back:
- *
- *	frame.release = dlbuf_verbs_remove;
- *	frame.release_data = buffer;
- *
- * May block while the driver unpins.
+ * when the last work request on it is complete. buffer is taken; NULL does nothing. May block
+ * while the driver unpins, so a lease must not call it, see dlbuf_frame.release: let the lease
+ * tell a thread of yours to do it. After dlbuf_verbs_destroy() a call is a use of freed memory,
+ * and so is a lease that calls it then.
  */
-static inline void dlbuf_verbs_remove(void *buffer)
+static inline void dlbuf_verbs_remove(struct dlbuf_verbs_buffer *buffer)
 {
-	struct dlbuf_verbs_buffer *b = (struct dlbuf_verbs_buffer *)buffer;
 	struct dlbuf_verbs *v;
 	int last;
 
-	if (!b || b->verbs_->pid != getpid())
+	if (!buffer || buffer->verbs_->pid != getpid())
 		return;
-	v = b->verbs_;
+	v = buffer->verbs_;
 	pthread_mutex_lock(&v->lock);
-	b->owners_--;
-	last = dlbuf_verbs_unlink_(b);
+	buffer->owners_--;
+	last = dlbuf_verbs_unlink_(buffer);
 	pthread_mutex_unlock(&v->lock);
 	if (last)
-		dlbuf_verbs_free_(b);
+		dlbuf_verbs_free_(buffer);
 }
 
-/* Finds the buffer of a tensor and adds `works` to its work. */
-static inline int dlbuf_verbs_buffer_of_(struct dlbuf_verbs *v,
-					 const DLManagedTensorVersioned *tensor, unsigned int works,
-					 struct dlbuf_tensor_info *info,
-					 struct dlbuf_verbs_buffer **buffer)
+static inline int dlbuf_verbs_info_(const struct dlbuf_verbs *v,
+				    const DLManagedTensorVersioned *tensor,
+				    struct dlbuf_tensor_info *info)
 {
 	int ret = dlbuf_verbs_check_(v);
 
@@ -447,94 +459,22 @@ static inline int dlbuf_verbs_buffer_of_(struct dlbuf_verbs *v,
 	info->size = sizeof(*info);
 	if (!ret)
 		ret = dlbuf_tensor_get_info(tensor, info);
-	if (ret)
-		return ret;
-	if (info->path == DLBUF_PATH_COPY || info->path == DLBUF_PATH_BRIDGE)
-		return dlbuf_fail(-EOPNOTSUPP, "the tensor is a copy: its bytes are not those of the "
-				  "dma-buf");
-	pthread_mutex_lock(&v->lock);
-	*buffer = dlbuf_verbs_find_(v, info->dev, info->ino);
-	if (*buffer)
-		(*buffer)->works_ += works;
-	pthread_mutex_unlock(&v->lock);
-	if (!*buffer)
-		return dlbuf_fail(-EINVAL, "the dma-buf of the tensor is not registered: "
-				  "dlbuf_verbs_add()");
-	return 0;
+	if (!ret && (info->path == DLBUF_PATH_COPY || info->path == DLBUF_PATH_BRIDGE))
+		ret = dlbuf_fail(-EOPNOTSUPP, "the tensor is a copy: its bytes are not those of the "
+				 "dma-buf");
+	return ret;
 }
 
-/*
- * Fills in the ibv_sge of a tensor whose dma-buf is registered: one for each run of bytes
- * without a gap, in the order of the elements. A dense tensor is one run; a picture with
- * padded rows has one for each row.
- *
- * tensor is borrowed, and may be on any device. *nsge is the room of sges, which the queue
- * pair limits (ibv_qp_cap.max_send_sge); on success it is the number of runs, 0 for a tensor
- * without elements. Does not block. It begins no access: see dlbuf_verbs_begin().
- * -EINVAL      an argument is NULL, not a tensor of dlbuf, or its dma-buf is not registered
- * -ENOSPC      the tensor has more runs than there is room for. The error text has their
- *              number, and the dimension that ends a run
- * -EOPNOTSUPP  the tensor is a copy of the library, or a run is longer than a message of RDMA,
- *              2^31 bytes
- */
-static inline int dlbuf_verbs_sge(struct dlbuf_verbs *v, const DLManagedTensorVersioned *tensor,
-				  struct ibv_sge *sges, uint32_t *nsge)
+/* Under the lock: the buffer of a tensor, if it has an owner. Otherwise fails. */
+static inline struct dlbuf_verbs_buffer *dlbuf_verbs_owned_(const struct dlbuf_verbs *v,
+							    const struct dlbuf_tensor_info *info)
 {
-	const DLTensor *t;
-	struct dlbuf_verbs_buffer *b;
-	struct dlbuf_tensor_info info;
-	int64_t at[DLBUF_MAX_NDIM], offset = 0, size;
-	uint64_t bytes, runs = 1;
-	uint32_t n;
-	int32_t i, outer;
-	int ret;
+	struct dlbuf_verbs_buffer *b = dlbuf_verbs_find_(v, info->dev, info->ino);
 
-	if (!tensor || !sges || !nsge)
-		return dlbuf_fail(-EINVAL, "tensor, sges or nsge is NULL");
-	ret = dlbuf_verbs_buffer_of_(v, tensor, 0, &info, &b);
-	if (ret)
-		return ret;
-	t = &tensor->dl_tensor;
-	/* dlbuf's tensors have elements of whole bytes. */
-	size = (int64_t)t->dtype.bits * t->dtype.lanes / 8;
-	bytes = (uint64_t)size;
-	for (i = t->ndim; i-- && (t->shape[i] == 1 || t->strides[i] * size == (int64_t)bytes);)
-		bytes *= (uint64_t)t->shape[i];
-	outer = i + 1;
-	for (i = 0; i < t->ndim; i++) {
-		if (!t->shape[i]) {
-			*nsge = 0;
-			return 0;
-		}
-		if (i < outer)
-			runs *= (uint64_t)t->shape[i];
-		if (t->strides[i] < 0)
-			offset -= (t->shape[i] - 1) * t->strides[i] * size;
-		at[i] = 0;
-	}
-	if (runs > *nsge)
-		return dlbuf_fail(-ENOSPC, "the tensor has %llu runs of %llu bytes, because of the "
-				  "stride of dimension %d, and there is room for %u ibv_sge",
-				  (unsigned long long)runs, (unsigned long long)bytes, (int)outer - 1,
-				  *nsge);
-	if (bytes > 1ull << 31)
-		return dlbuf_fail(-EOPNOTSUPP, "a run of %llu bytes is longer than a message of RDMA, "
-				  "2^31 bytes", (unsigned long long)bytes);
-	offset += (int64_t)info.first;
-	for (n = 0; n < runs; n++) {
-		sges[n].addr = (uint64_t)offset;
-		sges[n].length = (uint32_t)bytes;
-		sges[n].lkey = b->mr->lkey;
-		for (i = outer; i--;) {
-			offset += t->strides[i] * size;
-			if (++at[i] < t->shape[i])
-				break;
-			offset -= t->strides[i] * size * t->shape[i];
-			at[i] = 0;
-		}
-	}
-	*nsge = n;
-	return 0;
+	if (b && b->owners_)
+		return b;
+	dlbuf_fail(-EINVAL, "the dma-buf of the tensor is not registered: dlbuf_verbs_add()");
+	return NULL;
 }
 
 /* The place of a tensor, for a peer that reads or writes it by RDMA. */
@@ -547,7 +487,8 @@ struct dlbuf_verbs_key {
 
 /*
  * Describes a tensor for a peer that may read or write it, by access. The key is that of the
- * whole dma-buf: give a peer a dma-buf of its own for what only this peer may see.
+ * whole dma-buf: give a peer a dma-buf of its own for what only this peer may see. It is valid
+ * until the buffer is deregistered: see dlbuf_verbs_remove().
  *
  * tensor is borrowed, and may be on any device. Does not block.
  * -EINVAL      an argument is NULL, bad access, not a tensor of dlbuf, or its dma-buf is not
@@ -566,19 +507,26 @@ static inline int dlbuf_verbs_remote(struct dlbuf_verbs *v, const DLManagedTenso
 	if (!tensor || !key || !access || access & ~(uint32_t)DLBUF_RW)
 		return dlbuf_fail(-EINVAL, "tensor or key is NULL, or access is not READ, WRITE or "
 				  "RW");
-	ret = dlbuf_verbs_buffer_of_(v, tensor, 0, &info, &b);
+	ret = dlbuf_verbs_info_(v, tensor, &info);
 	if (ret)
 		return ret;
-	if (access & ~b->remote)
-		return dlbuf_fail(-EACCES, "the dma-buf was registered with remote access %u", b->remote);
-	if (b->remote & DLBUF_WRITE && !(info.access & DLBUF_WRITE))
-		return dlbuf_fail(-EACCES, "the tensor is read-only, and whoever has the key of its "
-				  "dma-buf can write it");
-	memset(key, 0, sizeof(*key));
-	key->addr = info.first;
-	key->bytes = info.end - info.first;
-	key->rkey = b->mr->rkey;
-	return 0;
+	pthread_mutex_lock(&v->lock);
+	b = dlbuf_verbs_owned_(v, &info);
+	if (!b) {
+		ret = -EINVAL;
+	} else if (access & ~b->remote) {
+		ret = dlbuf_fail(-EACCES, "the dma-buf was registered with remote access %u", b->remote);
+	} else if (b->remote & DLBUF_WRITE && !(info.access & DLBUF_WRITE)) {
+		ret = dlbuf_fail(-EACCES, "the tensor is read-only, and whoever has the key of its "
+				 "dma-buf can write it");
+	} else {
+		memset(key, 0, sizeof(*key));
+		key->addr = b->addr + info.first;
+		key->bytes = info.end - info.first;
+		key->rkey = b->mr->rkey;
+	}
+	pthread_mutex_unlock(&v->lock);
+	return ret;
 }
 
 /* Drops the work of a buffer. */
@@ -603,9 +551,12 @@ static inline void dlbuf_verbs_work_ended_(struct dlbuf_verbs_buffer *b)
  * one that receives. tensor is borrowed and must be on a CPU device, because a network card
  * waits for no stream of a GPU: use dlbuf_tensor_import(). *id is the wr_id of a request with
  * IBV_SEND_SIGNALED. For a buffer that a peer writes, keep it, and end it when the peer's
- * immediate number has arrived. opts and blocking as for dlbuf_acquire().
+ * immediate number has arrived. One id is enough for several tensors of one dma-buf in one
+ * request, for example the two planes of NV12. For a further dma-buf of the request begin another
+ * id, and end both at its completion. opts and blocking as for dlbuf_acquire().
  * -EINVAL      an argument is NULL, or the tensor's dma-buf is not registered
- * -EOPNOTSUPP  the tensor is not on a CPU device
+ * -EACCES      the buffer was not registered for this access
+ * -EOPNOTSUPP  the tensor is a copy of the library, or not on a CPU device
  * and the errors of dlbuf_acquire().
  */
 static inline int dlbuf_verbs_begin(struct dlbuf_verbs *v, const DLManagedTensorVersioned *tensor,
@@ -619,7 +570,18 @@ static inline int dlbuf_verbs_begin(struct dlbuf_verbs *v, const DLManagedTensor
 
 	if (!tensor || !id)
 		return dlbuf_fail(-EINVAL, "tensor or id is NULL");
-	ret = dlbuf_verbs_buffer_of_(v, tensor, 1, &info, &b);
+	ret = dlbuf_verbs_info_(v, tensor, &info);
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&v->lock);
+	b = dlbuf_verbs_owned_(v, &info);
+	if (!b)
+		ret = -EINVAL;
+	else if (access & ~b->access & DLBUF_RW)
+		ret = dlbuf_fail(-EACCES, "the dma-buf was registered with access %u", b->access);
+	else
+		b->works_++;
+	pthread_mutex_unlock(&v->lock);
 	if (ret)
 		return ret;
 	work = (struct dlbuf_verbs_work_ *)calloc(1, sizeof(*work));
@@ -649,6 +611,118 @@ static inline int dlbuf_verbs_begin(struct dlbuf_verbs *v, const DLManagedTensor
 	return 0;
 }
 
+/* Under the lock: the place in the list of the work with this id, or of its end. */
+static inline struct dlbuf_verbs_work_ **dlbuf_verbs_work_at_(struct dlbuf_verbs *v, uint64_t id)
+{
+	struct dlbuf_verbs_work_ **at = &v->works;
+
+	while (*at && (*at)->id != id)
+		at = &(*at)->next;
+	if (!*at)
+		dlbuf_fail(-EINVAL, "no access has the id 0x%llx: it has ended, or it is not of "
+			   "dlbuf_verbs_begin()", (unsigned long long)id);
+	return at;
+}
+
+/*
+ * Fills in the ibv_sge of a tensor: one for each run of bytes without a gap, in the order of the
+ * elements. A dense tensor is one run; a picture with padded rows has one for each row.
+ *
+ * id is of dlbuf_verbs_begin(), for this tensor or for another one of the same dma-buf: its
+ * region stays until dlbuf_verbs_end(), also after dlbuf_verbs_remove(). tensor is borrowed, and
+ * may be on any device. *nsge is the room of sges, which the queue
+ * pair limits (ibv_qp_cap.max_send_sge); on success it is the number of runs, 0 for a tensor
+ * without elements. Does not block.
+ * -EINVAL      an argument is NULL or not a tensor of dlbuf, id is not of dlbuf_verbs_begin() or
+ *              has ended, or it is of another dma-buf
+ * -ENOSPC      the tensor has more runs than there is room for. The error text has their
+ *              number, and the dimension that ends a run
+ * -EOPNOTSUPP  the tensor is a copy of the library, or a run is longer than a message of RDMA,
+ *              2^31 bytes
+ */
+static inline int dlbuf_verbs_sge(struct dlbuf_verbs *v, uint64_t id,
+				  const DLManagedTensorVersioned *tensor, struct ibv_sge *sges,
+				  uint32_t *nsge)
+{
+	const DLTensor *t;
+	const struct dlbuf_verbs_work_ *work;
+	struct dlbuf_tensor_info info;
+	int64_t at[DLBUF_MAX_NDIM], steps[DLBUF_MAX_NDIM], offset = 0, size;
+	uint64_t bytes, runs = 1;
+	uint64_t first = 0;
+	uint32_t n, lkey = 0;
+	int32_t i, outer;
+	int ret;
+
+	if (!tensor || !sges || !nsge)
+		return dlbuf_fail(-EINVAL, "tensor, sges or nsge is NULL");
+	ret = dlbuf_verbs_info_(v, tensor, &info);
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&v->lock);
+	work = *dlbuf_verbs_work_at_(v, id);
+	if (!work)
+		ret = -EINVAL;
+	else if (work->buffer->dev_ != info.dev || work->buffer->ino_ != info.ino)
+		ret = dlbuf_fail(-EINVAL, "id 0x%llx is of another dma-buf than the tensor",
+				 (unsigned long long)id);
+	if (!ret) {
+		lkey = work->buffer->mr->lkey;
+		first = work->buffer->addr + info.first;
+	}
+	pthread_mutex_unlock(&v->lock);
+	if (ret)
+		return ret;
+	t = &tensor->dl_tensor;
+	/* dlbuf's tensors have elements of whole bytes. */
+	size = (int64_t)t->dtype.bits * t->dtype.lanes / 8;
+	bytes = (uint64_t)size;
+	for (i = 0; i < t->ndim; i++) {
+		if (!t->shape[i]) {
+			*nsge = 0;
+			return 0;
+		}
+	}
+	for (i = 0; i < t->ndim; i++) {
+		/* The stride of a dimension of one element may be any number. */
+		steps[i] = t->shape[i] == 1 ? 0 : t->strides[i] * size;
+		at[i] = 0;
+	}
+	for (i = t->ndim; i-- && (t->shape[i] == 1 || steps[i] == (int64_t)bytes);)
+		bytes *= (uint64_t)t->shape[i];
+	outer = i + 1;
+	for (i = 0; i < outer; i++)
+		runs *= (uint64_t)t->shape[i];
+	for (i = 0; i < outer; i++)
+		if (steps[i] < 0)
+			offset -= (t->shape[i] - 1) * steps[i];
+	if (runs > *nsge && !outer)
+		return dlbuf_fail(-ENOSPC, "the tensor has 1 run of %llu bytes, and there is room for no "
+				  "ibv_sge", (unsigned long long)bytes);
+	if (runs > *nsge)
+		return dlbuf_fail(-ENOSPC, "the tensor has %llu runs of %llu bytes, because of the "
+				  "stride of dimension %d, and there is room for %u ibv_sge",
+				  (unsigned long long)runs, (unsigned long long)bytes, (int)outer - 1,
+				  *nsge);
+	if (bytes > 1ull << 31)
+		return dlbuf_fail(-EOPNOTSUPP, "a run of %llu bytes is longer than a message of RDMA, "
+				  "2^31 bytes", (unsigned long long)bytes);
+	for (n = 0; n < runs; n++) {
+		sges[n].addr = first + (uint64_t)offset;
+		sges[n].length = (uint32_t)bytes;
+		sges[n].lkey = lkey;
+		for (i = outer; i--;) {
+			offset += steps[i];
+			if (++at[i] < t->shape[i])
+				break;
+			offset -= steps[i] * t->shape[i];
+			at[i] = 0;
+		}
+	}
+	*nsge = n;
+	return 0;
+}
+
 static inline int dlbuf_verbs_finish_(struct dlbuf_verbs_work_ *work)
 {
 	int ret = dlbuf_release(work->tensor, NULL, NULL);
@@ -665,7 +739,8 @@ static inline int dlbuf_verbs_finish_(struct dlbuf_verbs_work_ *work)
  * flushes (IBV_WC_WR_FLUSH_ERR) have their wr_id. Call it too if ibv_post_send() fails. After
  * the end of a queue pair no completions come: destroy it, then end what it had not completed.
  *
- * The lease may be called on this thread. Does not block, except as dlbuf_release() does.
+ * The lease may be called on this thread. Blocks as dlbuf_release() does; and for the last work on
+ * a buffer that was removed as dlbuf_verbs_remove() does.
  * -EINVAL  id is not of dlbuf_verbs_begin(), or its access has ended; nothing changes
  * -EIO     the kernel failed; the access has ended
  */
@@ -677,16 +752,12 @@ static inline int dlbuf_verbs_end(struct dlbuf_verbs *v, uint64_t id)
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&v->lock);
-	for (at = &v->works; *at && (*at)->id != id;)
-		at = &(*at)->next;
+	at = dlbuf_verbs_work_at_(v, id);
 	work = *at;
 	if (work)
 		*at = work->next;
 	pthread_mutex_unlock(&v->lock);
-	if (!work)
-		return dlbuf_fail(-EINVAL, "no access has the id 0x%llx: it has ended, or it is not of "
-				  "dlbuf_verbs_begin()", (unsigned long long)id);
-	return dlbuf_verbs_finish_(work);
+	return work ? dlbuf_verbs_finish_(work) : -EINVAL;
 }
 
 /*
@@ -711,6 +782,7 @@ static inline void dlbuf_verbs_destroy(struct dlbuf_verbs *v)
 		dlbuf_verbs_free_(b);
 	}
 	pthread_mutex_destroy(&v->lock);
+	pthread_mutex_destroy(&v->adding);
 	free(v);
 }
 
