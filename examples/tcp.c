@@ -10,7 +10,8 @@
  *	./a.out 10.0.0.2 7000 /dev/video0	the sender, until Ctrl-C
  *
  *	-n N	the sender ends after N frames
- *	-t N	ends if the other machine does not answer for N seconds (10)
+ *	-t N	ends if the other machine does not answer for N seconds (10); the receiver has as long
+ *		to take the rest after Ctrl-C or SIGTERM, and a second one ends the sender at once
  *	-s	prints a checksum of each frame, to compare both ends
  *	-e NAME	buffers of this exporter for the camera (udmabuf); the kernel may refuse their pages
  *	-k	the receiver waits for the next sender
@@ -36,6 +37,7 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -134,17 +136,24 @@ struct buffer {
 };
 
 static struct buffer buffers[BUFFERS];
-static int sock, completions, camera;
+static int sock, camera, signals, events; /* `events`: of the other three, by epoll */
+static int failure;			/* errno of the connection, or 0 */
 static uint64_t header[NUMBERS];
 static uint32_t number;			/* of the next send with MSG_ZEROCOPY */
-static unsigned int frames, zero_copies;
+static unsigned int frames, zero_copies; /* that were delivered */
 static bool scatter_gather;		/* of the network card */
-static volatile sig_atomic_t stopped;
 
-static void stop(int sig)
+/* The number of signals. After the first there are no more frames, after the second no more waits. */
+static int stops(void)
 {
-	(void)sig;
-	stopped = 1;
+	struct signalfd_siginfo info;
+	static int n;
+
+	while (read(signals, &info, sizeof(info)) > 0) {
+		n++;
+		alarm((unsigned int)seconds);
+	}
+	return n;
 }
 
 /* Without scatter-gather the kernel copies the pages for the card, and may not report it. */
@@ -186,12 +195,17 @@ static void give_back(struct buffer *b)
 	b->sending = false;
 	must(dlbuf_release(b->t, NULL, NULL));
 	queue(b);
+	if (failure) {
+		printf("frame %" PRIu64 ": not delivered\n", b->sequence);
+		return;
+	}
+	frames++;
+	zero_copies += zero;
 	printf("frame %" PRIu64 ": %" PRIu64 " bytes, ", b->sequence, header[BYTES]);
 	if (b->error)
 		printf("copied by send(): %s", strerror(b->error));
 	else
 		printf(zero ? "zero copy" : "copied by the kernel");
-	zero_copies += zero;
 	if (sums)
 		printf(", sum %016" PRIx64, b->sum);
 	putchar('\n');
@@ -205,6 +219,7 @@ static int sending(void)
 		struct cmsghdr align;
 		char bytes[256];
 	} control;
+	socklen_t len = sizeof(failure);
 	int n = 0;
 
 	for (;;) {
@@ -229,6 +244,9 @@ static int sending(void)
 					}
 		}
 	}
+	/* A failed connection drops its bytes, and the kernel reports them, but after the error. */
+	if (!failure)
+		getsockopt(sock, SOL_SOCKET, SO_ERROR, &failure, &len);
 	for (struct buffer *b = buffers; b < buffers + BUFFERS; b++) {
 		give_back(b);
 		n += b->sending;
@@ -236,25 +254,16 @@ static int sending(void)
 	return n;
 }
 
-/* Until at most n buffers are being sent. -1: the connection has failed, or ms are over. */
-static int wait_for(int n, int ms)
+/* Waits for an event. -1: the connection has failed, ms are over, or a second signal has come. */
+static int wait_event(int ms)
 {
 	struct epoll_event event;
-	socklen_t len = sizeof(errno);
-	int error = 0, ret;
+	int n = epoll_wait(events, &event, 1, ms);
 
-	while (sending() > n) {
-		ret = epoll_wait(completions, &event, 1, ms);
-		if (!ret)
-			error = ETIME;
-		else if (ret > 0)
-			getsockopt(sock, SOL_SOCKET, SO_ERROR, &error, &len);
-		if (error) {
-			errno = error;
-			return -1;
-		}
-	}
-	return 0;
+	sending();
+	if (!failure && (!n || stops() > 1))
+		failure = n ? ECANCELED : ETIMEDOUT;
+	return failure ? -1 : 0;
 }
 
 /* A buffer's bytes by MSG_ZEROCOPY where that works, others (b is NULL) by a copy. */
@@ -264,7 +273,8 @@ static int send_bytes(struct buffer *b, const void *from, uint64_t bytes, int fl
 
 	for (uint64_t at = 0; at < bytes;) {
 		ssize_t n = send(sock, (const char *)from + at, bytes - at,
-				 flags | MSG_NOSIGNAL | (zero ? MSG_ZEROCOPY : 0));
+				 flags | MSG_NOSIGNAL | MSG_DONTWAIT |
+				 (zero ? MSG_ZEROCOPY : 0));
 
 		if (n > 0) {
 			at += (uint64_t)n;
@@ -275,17 +285,19 @@ static int send_bytes(struct buffer *b, const void *from, uint64_t bytes, int fl
 			/* RLIMIT_MEMLOCK or optmem_max; pages that cannot be taken. */
 			zero = false;
 			b->error = errno;
-		} else if (errno != EINTR) {
+		} else if (errno != EAGAIN) {
+			failure = errno;
+			return -1;
+		} else if (wait_event(1000 * seconds)) {
 			return -1;
 		}
 	}
 	return 0;
 }
 
-static int send_frame(struct buffer *b)
+static void send_frame(struct buffer *b)
 {
 	uint64_t wire[NUMBERS];
-	int ret;
 
 	must(dlbuf_acquire(b->t, DLBUF_READ, NULL, NULL));
 	b->sum = sums ? sum_of(b->t->dl_tensor.data, header[BYTES]) : 0;
@@ -297,22 +309,44 @@ static int send_frame(struct buffer *b)
 	header[SEQUENCE] = b->sequence;
 	for (int i = 0; i < NUMBERS; i++)
 		wire[i] = htole64(header[i]);
-	ret = send_bytes(NULL, wire, sizeof(wire), MSG_MORE) ||
-	      send_bytes(b, b->from, header[BYTES], 0) ? -errno : 0;
+	if (!send_bytes(NULL, wire, sizeof(wire), MSG_MORE))
+		send_bytes(b, b->from, header[BYTES], 0);
 	b->complete = true;
-	errno = -ret;
-	return ret;
 }
 
+/* The receiver closes the connection when it has all frames. */
+static void send_end(void)
+{
+	uint64_t end[NUMBERS] = { htole64(magic) };
+	char byte;
+	ssize_t n;
+
+	if (send_bytes(NULL, end, sizeof(end), 0))
+		return;
+	while ((n = recv(sock, &byte, 1, MSG_DONTWAIT)) < 0 && errno == EAGAIN)
+		if (wait_event(1000 * seconds))
+			return;
+	if (n)
+		failure = n < 0 ? errno : EPROTO; /* it answers */
+}
+
+/* NULL: the sender is to end. */
 static struct buffer *next_picture(void)
 {
 	struct v4l2_buffer buf = { .type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
 				   .memory = V4L2_MEMORY_DMABUF };
 
-	if (ioctl(camera, VIDIOC_DQBUF, &buf))
-		err(1, "VIDIOC_DQBUF");
-	buffers[buf.index].sequence = buf.sequence;
-	return &buffers[buf.index];
+	while (!stops()) {
+		if (!ioctl(camera, VIDIOC_DQBUF, &buf)) {
+			buffers[buf.index].sequence = buf.sequence;
+			return &buffers[buf.index];
+		}
+		if (errno != EAGAIN)
+			err(1, "VIDIOC_DQBUF");
+		if (wait_event(-1))
+			break;
+	}
+	return NULL;
 }
 
 static void make_buffer(struct buffer *b)
@@ -341,7 +375,7 @@ static void open_camera(const char *node)
 	struct v4l2_requestbuffers req = { .count = BUFFERS, .type = type,
 					   .memory = V4L2_MEMORY_DMABUF };
 
-	camera = open(node, O_RDWR | O_CLOEXEC);
+	camera = open(node, O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	if (camera < 0 || ioctl(camera, VIDIOC_G_FMT, &fmt) ||
 	    ioctl(camera, VIDIOC_REQBUFS, &req))
 		err(1, "%s: no single-planar camera that takes dma-bufs", node);
@@ -361,44 +395,56 @@ static void open_camera(const char *node)
 
 static int send_all(const char *address, const char *port, const char *node, unsigned int most)
 {
-	struct epoll_event event = { .events = EPOLLERR | EPOLLET };
-	uint64_t end[NUMBERS] = { htole64(magic) };
-	int on = 1, failed = 0, left;
-	char byte;
+	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET };
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	int on = 1, left;
+	sigset_t set;
 
 	open_camera(node);
 	sock = open_socket(address, port, false);
-	completions = epoll_create1(EPOLL_CLOEXEC);
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGALRM);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	events = epoll_create1(EPOLL_CLOEXEC);
 	if (setsockopt(sock, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)) ||
-	    epoll_ctl(completions, EPOLL_CTL_ADD, sock, &event))
-		err(1, "SO_ZEROCOPY");
+	    epoll_ctl(events, EPOLL_CTL_ADD, sock, &event) ||
+	    epoll_ctl(events, EPOLL_CTL_ADD, camera, &event) ||
+	    epoll_ctl(events, EPOLL_CTL_ADD, signals, &event))
+		err(1, "SO_ZEROCOPY or epoll");
 	scatter_gather = has_scatter_gather();
-	signal(SIGINT, stop);
-	signal(SIGTERM, stop);
-	while (!stopped && !failed && (!most || frames < most)) {
-		failed = wait_for(BUFFERS - 1, -1) || send_frame(next_picture());
-		frames += !failed;
+	for (unsigned int n = 0; !failure && (!most || n < most); n++) {
+		struct buffer *b = NULL;
+
+		while (sending() == BUFFERS && !wait_event(1000 * seconds))
+			;
+		if (!failure)
+			b = next_picture();
+		if (!b)
+			break;
+		send_frame(b);
 	}
-	/* The receiver closes the connection when it has all frames. */
-	if (!failed) {
-		errno = EPROTO; /* it answers */
-		failed = send_bytes(NULL, end, sizeof(end), 0) ||
-			 recv(sock, &byte, 1, 0) || wait_for(0, -1);
+	if (!failure)
+		send_end();
+	if (failure) {
+		warnx("the connection has failed after %u frames: %s", frames, strerror(failure));
+		/* Drops what the socket has. */
+		connect(sock, &none, sizeof(none));
 	}
-	if (failed)
-		warn("the connection has failed after %u frames", frames);
-	/* A failed connection drops its bytes, and the kernel reports them. */
-	wait_for(0, 1000 * seconds);
-	left = sending();
+	while ((left = sending()) && epoll_wait(events, &event, 1, 1000 * seconds))
+		;
 	printf("%u frames, %u of them zero copy; %d of %d buffers are back%s\n", frames,
 	       zero_copies, BUFFERS - left, BUFFERS,
 	       scatter_gather ? "" : "; the network card has no scatter-gather");
 	close(sock);
-	close(completions);
+	close(events);
+	close(signals);
 	close(camera);
 	for (struct buffer *b = buffers; b < buffers + BUFFERS; b++)
 		b->t->deleter(b->t);
-	return failed || left;
+	return failure || left;
 }
 
 /* ---------------------------------------------------------------- the receiver */
