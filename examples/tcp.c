@@ -62,10 +62,17 @@ static bool sums;
 
 /* ---------------------------------------------------------------- both ends */
 
-static void must(int ret)
+static bool works(int ret)
 {
 	if (ret)
-		errx(1, "%s", dlbuf_last_error());
+		warnx("%s", dlbuf_last_error());
+	return !ret;
+}
+
+static void must(int ret)
+{
+	if (!works(ret))
+		exit(1);
 }
 
 /* A connected socket, or one that listens. Accepted sockets have the options of their listener. */
@@ -92,7 +99,7 @@ static int open_socket(const char *address, const char *port, bool listens)
 	return new;
 }
 
-/* One tensor of all bytes of a buffer: of `fd`, or of a new one by an exporter. */
+/* One tensor of all bytes of a buffer: of `fd`, or of a new one by an exporter. NULL: it fails. */
 static DLManagedTensorVersioned *bytes_of(int fd, const char *by, uint64_t bytes)
 {
 	int64_t shape[] = { (int64_t)bytes };
@@ -100,9 +107,8 @@ static DLManagedTensorVersioned *bytes_of(int fd, const char *by, uint64_t bytes
 	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = by);
 	DLManagedTensorVersioned *t;
 
-	must(fd >= 0 ? dlbuf_import(cpu, fd, &layout, NULL, &t) :
-		       dlbuf_alloc(&cpu, 1, &layout, &opts, &t));
-	return t;
+	return works(fd >= 0 ? dlbuf_import(cpu, fd, &layout, NULL, &t) :
+			       dlbuf_alloc(&cpu, 1, &layout, &opts, &t)) ? t : NULL;
 }
 
 static int fd_of(const DLManagedTensorVersioned *t)
@@ -355,7 +361,7 @@ static void make_buffer(struct buffer *b)
 
 	if (strcmp(exporter, "udmabuf")) {
 		b->t = bytes_of(-1, exporter, header[BYTES]);
-		b->from = b->t->dl_tensor.data;
+		b->from = b->t ? b->t->dl_tensor.data : NULL;
 	} else {
 		must(dlbuf_udmabuf_create(header[BYTES], NULL, &mem));
 		b->t = bytes_of(mem.fd, NULL, header[BYTES]);
@@ -365,6 +371,8 @@ static void make_buffer(struct buffer *b)
 			err(1, "mmap");
 		dlbuf_udmabuf_close(&mem);
 	}
+	if (!b->t)
+		exit(1);
 	queue(b);
 }
 
@@ -473,7 +481,9 @@ static int describe(const uint64_t *h, struct dlbuf_frame *frame)
 	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
 	uint32_t n;
 
-	if (h[MAGIC] != magic || h[RESERVED]) {
+	uint64_t others = h[WIDTH] | h[HEIGHT] | h[CODE] | h[PITCH] | h[SEQUENCE];
+
+	if (h[MAGIC] != magic || h[RESERVED] || (!h[BYTES] && others)) {
 		warnx("this is no sender of frames");
 		return -1;
 	}
@@ -502,22 +512,24 @@ static int consume(const struct dlbuf_frame *frame, const DLManagedTensorVersion
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 	uint32_t n;
 
-	if (dlbuf_import_frame(cpu, frame, NULL, t, &n)) {
-		warnx("%s", dlbuf_last_error());
+	int ret = -1;
+
+	if (!works(dlbuf_import_frame(cpu, frame, NULL, t, &n)))
 		return -1;
+	if (works(dlbuf_acquire_all(t, n, DLBUF_READ, NULL, NULL))) {
+		/* The program works on t[0]->dl_tensor here, or gives it to a framework. */
+		printf("frame %" PRIu64 ": %" PRIu64 " bytes, planes: %u", frame->sequence,
+		       frame->planes[0].bytes, n);
+		if (sums)
+			printf(", sum %016" PRIx64,
+			       sum_of(bytes->dl_tensor.data, frame->planes[0].bytes));
+		putchar('\n');
+		fflush(stdout);
+		ret = 0;
 	}
-	must(dlbuf_acquire_all(t, n, DLBUF_READ, NULL, NULL));
-	/* The program works on t[0]->dl_tensor here, or gives it to a framework. */
-	printf("frame %" PRIu64 ": %" PRIu64 " bytes, planes: %u", frame->sequence,
-	       frame->planes[0].bytes, n);
-	if (sums)
-		printf(", sum %016" PRIx64,
-		       sum_of(bytes->dl_tensor.data, frame->planes[0].bytes));
-	putchar('\n');
-	fflush(stdout);
 	while (n--)
 		t[n]->deleter(t[n]); /* releases it, too */
-	return 0;
+	return ret;
 }
 
 /*
@@ -527,7 +539,7 @@ static int consume(const struct dlbuf_frame *frame, const DLManagedTensorVersion
 static int receive(int from)
 {
 	DLManagedTensorVersioned *t = NULL;
-	uint64_t h[NUMBERS], bytes = 0;
+	uint64_t h[NUMBERS], first[NUMBERS];
 	struct dlbuf_frame frame;
 	int status = 1;
 
@@ -542,18 +554,17 @@ static int receive(int from)
 			status = 0;
 			break;
 		}
-		if (!t) {
-			bytes = h[BYTES];
-			t = bytes_of(-1, NULL, bytes);
-		}
-		if (h[BYTES] != bytes) {
-			warnx("the size of the frames has changed");
+		if (!n)
+			memcpy(first, h, sizeof(first));
+		if (memcmp(first + WIDTH, h + WIDTH, (SEQUENCE - WIDTH) * sizeof(*h))) {
+			warnx("the size or the format of the frames has changed");
 			break;
 		}
-		must(dlbuf_acquire(t, DLBUF_WRITE, NULL, NULL));
-		if (get(from, t->dl_tensor.data, bytes, n))
+		if ((!t && !(t = bytes_of(-1, NULL, h[BYTES]))) ||
+		    !works(dlbuf_acquire(t, DLBUF_WRITE, NULL, NULL)) ||
+		    get(from, t->dl_tensor.data, h[BYTES], n) ||
+		    !works(dlbuf_release(t, NULL, NULL)))
 			break;
-		must(dlbuf_release(t, NULL, NULL));
 		frame.planes[0].fd = fd_of(t);
 		if (consume(&frame, t))
 			break;
