@@ -10,11 +10,14 @@
  *	./a.out 10.0.0.2 7000 /dev/video0	the sender, until Ctrl-C
  *
  *	-n N	the sender ends after N frames
+ *	-f NAME	the camera's format, by V4L2's name
  *	-t N	ends if the other machine does not answer for N seconds (10); the receiver has as long
  *		to take the rest after Ctrl-C or SIGTERM, and a second one ends the sender at once
  *	-s	prints a checksum of each frame, to compare both ends
  *	-e NAME	buffers of this exporter for the camera (udmabuf); the kernel may refuse their pages
  *	-k	the receiver waits for the next sender
+ *
+ * A frame has up to 64 MiB, in a format that dlbuf shows as planes. The addresses are IPv4's.
  *
  * Nothing is encrypted, and the receiver does not ask who sends: use it in a network that you
  * trust, or through a tunnel. The receiver validates each header before it allocates anything.
@@ -56,7 +59,7 @@ enum { MAGIC, WIDTH, HEIGHT, CODE, PITCH, BYTES, SEQUENCE, RESERVED, NUMBERS };
 static const uint64_t magic = 0x3163746675626c64; /* "dlbuftc1" */
 
 static struct dlbuf_device *cpu;
-static const char *exporter = "udmabuf";
+static const char *exporter = "udmabuf", *format;
 static int seconds = 10;
 static bool sums;
 
@@ -129,6 +132,38 @@ static uint64_t sum_of(const uint8_t *p, uint64_t bytes)
 	return sum;
 }
 
+/* Validates a header, from which the frame is described. */
+static int describe(const uint64_t *h, struct dlbuf_frame *frame)
+{
+	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
+	uint32_t n;
+
+	uint64_t others = h[WIDTH] | h[HEIGHT] | h[CODE] | h[PITCH] | h[SEQUENCE];
+
+	if (h[MAGIC] != magic || h[RESERVED] || (!h[BYTES] && others)) {
+		warnx("this is no sender of frames");
+		return -1;
+	}
+	if (h[WIDTH] > UINT32_MAX || h[HEIGHT] > UINT32_MAX || h[CODE] > UINT32_MAX ||
+	    h[PITCH] > MOST_BYTES || h[BYTES] > MOST_BYTES) {
+		warnx("a frame is too large");
+		return -1;
+	}
+	*frame = (struct dlbuf_frame){
+		.size = sizeof(*frame), .width = (uint32_t)h[WIDTH],
+		.height = (uint32_t)h[HEIGHT], .code = (uint32_t)h[CODE],
+		.code_space = DLBUF_CODE_V4L2, .modifier = DLBUF_MOD_LINEAR, .nplanes = 1,
+		.planes[0] = { .pitch = (int64_t)h[PITCH], .bytes = h[BYTES] },
+		.sequence = h[SEQUENCE], .flags = DLBUF_FRAME_SEQUENCE,
+		.order = DLBUF_ORDER_COMPLETE,
+	};
+	if (h[BYTES] && dlbuf_frame_layouts(frame, NULL, layouts, &n)) {
+		warnx("a frame that cannot be: %s", dlbuf_last_error());
+		return -1;
+	}
+	return 0;
+}
+
 /* ---------------------------------------------------------------- the sender */
 
 struct buffer {
@@ -147,6 +182,7 @@ static int failure;			/* errno of the connection, or 0 */
 static uint64_t header[NUMBERS];
 static uint32_t number;			/* of the next send with MSG_ZEROCOPY */
 static unsigned int frames, zero_copies; /* that were delivered */
+static unsigned int damaged;		/* frames, that were skipped */
 static bool scatter_gather;		/* of the network card */
 
 /* The number of signals. After the first there are no more frames, after the second no more waits. */
@@ -336,21 +372,30 @@ static void send_end(void)
 		failure = n < 0 ? errno : EPROTO; /* it answers */
 }
 
-/* NULL: the sender is to end. */
+/* The next one that is not damaged. NULL: the sender is to end. */
 static struct buffer *next_picture(void)
 {
 	struct v4l2_buffer buf = { .type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
 				   .memory = V4L2_MEMORY_DMABUF };
+	struct dlbuf_frame frame;
+	uint64_t h[NUMBERS];
 
+	memcpy(h, header, sizeof(h));
 	while (!stops()) {
-		if (!ioctl(camera, VIDIOC_DQBUF, &buf)) {
-			buffers[buf.index].sequence = buf.sequence;
-			return &buffers[buf.index];
+		if (ioctl(camera, VIDIOC_DQBUF, &buf)) {
+			if (errno != EAGAIN)
+				err(1, "VIDIOC_DQBUF");
+			if (wait_event(-1))
+				break;
+			continue;
 		}
-		if (errno != EAGAIN)
-			err(1, "VIDIOC_DQBUF");
-		if (wait_event(-1))
-			break;
+		buffers[buf.index].sequence = buf.sequence;
+		/* sizeimage may be more than the picture. */
+		h[BYTES] = buf.bytesused;
+		if (!(buf.flags & V4L2_BUF_FLAG_ERROR) && !describe(h, &frame))
+			return &buffers[buf.index];
+		damaged++;
+		queue(&buffers[buf.index]);
 	}
 	return NULL;
 }
@@ -376,16 +421,47 @@ static void make_buffer(struct buffer *b)
 	queue(b);
 }
 
+/* Ends with the camera's formats that the receiver takes. */
+static void refuse_format(const char *node)
+{
+	struct v4l2_fmtdesc d = { .type = V4L2_BUF_TYPE_VIDEO_CAPTURE };
+	DLBUF_INFO(dlbuf_format_info, info);
+
+	fprintf(stderr, "choose a format of %s by -f:", node);
+	for (; !ioctl(camera, VIDIOC_ENUM_FMT, &d); d.index++)
+		if (!dlbuf_format_find(d.pixelformat, 0, DLBUF_CODE_V4L2, &info) &&
+		    info.views & 1u << DLBUF_VIEW_PLANES)
+			fprintf(stderr, " %s", info.v4l2_name);
+	fputc('\n', stderr);
+	exit(1);
+}
+
 static void open_camera(const char *node)
 {
 	enum v4l2_buf_type type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
 	struct v4l2_format fmt = { .type = type };
+	DLBUF_INFO(dlbuf_format_info, info);
+	struct dlbuf_frame frame;
 	struct v4l2_requestbuffers req = { .count = BUFFERS, .type = type,
 					   .memory = V4L2_MEMORY_DMABUF };
 
 	camera = open(node, O_RDWR | O_CLOEXEC | O_NONBLOCK);
-	if (camera < 0 || ioctl(camera, VIDIOC_G_FMT, &fmt) ||
-	    ioctl(camera, VIDIOC_REQBUFS, &req))
+	if (camera < 0)
+		err(1, "%s", node);
+	if (ioctl(camera, VIDIOC_G_FMT, &fmt))
+		err(1, "%s: no single-planar camera", node);
+	if (format) {
+		must(dlbuf_format_find_name(format, DLBUF_CODE_V4L2, &info));
+		fmt.fmt.pix.pixelformat = info.v4l2_code;
+		fmt.fmt.pix.bytesperline = fmt.fmt.pix.sizeimage = 0;
+		if (ioctl(camera, VIDIOC_S_FMT, &fmt))
+			err(1, "%s: VIDIOC_S_FMT", node);
+		if (fmt.fmt.pix.pixelformat != info.v4l2_code) {
+			warnx("%s does not give %s", node, format);
+			refuse_format(node);
+		}
+	}
+	if (ioctl(camera, VIDIOC_REQBUFS, &req))
 		err(1, "%s: no single-planar camera that takes dma-bufs", node);
 	if (req.count != BUFFERS)
 		errx(1, "%s wants %u buffers", node, req.count);
@@ -395,6 +471,8 @@ static void open_camera(const char *node)
 	header[CODE] = fmt.fmt.pix.pixelformat;
 	header[PITCH] = fmt.fmt.pix.bytesperline;
 	header[BYTES] = fmt.fmt.pix.sizeimage;
+	if (describe(header, &frame))
+		refuse_format(node);
 	for (struct buffer *b = buffers; b < buffers + BUFFERS; b++)
 		make_buffer(b);
 	if (ioctl(camera, VIDIOC_STREAMON, &type))
@@ -443,8 +521,8 @@ static int send_all(const char *address, const char *port, const char *node, uns
 	}
 	while ((left = sending()) && epoll_wait(events, &event, 1, 1000 * seconds))
 		;
-	printf("%u frames, %u of them zero copy; %d of %d buffers are back%s\n", frames,
-	       zero_copies, BUFFERS - left, BUFFERS,
+	printf("%u frames, %u of them zero copy; %u damaged; %d of %d buffers are back%s\n",
+	       frames, zero_copies, damaged, BUFFERS - left, BUFFERS,
 	       scatter_gather ? "" : "; the network card has no scatter-gather");
 	close(sock);
 	close(events);
@@ -471,38 +549,6 @@ static int get(int from, void *to, uint64_t bytes, unsigned int n)
 			warn("the connection has failed after %u frames", n);
 			return -1;
 		}
-	}
-	return 0;
-}
-
-/* Validates a header, from which the frame is described. */
-static int describe(const uint64_t *h, struct dlbuf_frame *frame)
-{
-	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
-	uint32_t n;
-
-	uint64_t others = h[WIDTH] | h[HEIGHT] | h[CODE] | h[PITCH] | h[SEQUENCE];
-
-	if (h[MAGIC] != magic || h[RESERVED] || (!h[BYTES] && others)) {
-		warnx("this is no sender of frames");
-		return -1;
-	}
-	if (h[WIDTH] > UINT32_MAX || h[HEIGHT] > UINT32_MAX || h[CODE] > UINT32_MAX ||
-	    h[PITCH] > MOST_BYTES || h[BYTES] > MOST_BYTES) {
-		warnx("a frame is too large");
-		return -1;
-	}
-	*frame = (struct dlbuf_frame){
-		.size = sizeof(*frame), .width = (uint32_t)h[WIDTH],
-		.height = (uint32_t)h[HEIGHT], .code = (uint32_t)h[CODE],
-		.code_space = DLBUF_CODE_V4L2, .modifier = DLBUF_MOD_LINEAR, .nplanes = 1,
-		.planes[0] = { .pitch = (int64_t)h[PITCH], .bytes = h[BYTES] },
-		.sequence = h[SEQUENCE], .flags = DLBUF_FRAME_SEQUENCE,
-		.order = DLBUF_ORDER_COMPLETE,
-	};
-	if (h[BYTES] && dlbuf_frame_layouts(frame, NULL, layouts, &n)) {
-		warnx("a frame that cannot be: %s", dlbuf_last_error());
-		return -1;
 	}
 	return 0;
 }
@@ -596,13 +642,15 @@ int main(int argc, char **argv)
 	unsigned int most = 0;
 	int c, status;
 
-	while ((c = getopt(argc, argv, "lksn:t:e:")) != -1) {
+	while ((c = getopt(argc, argv, "lksn:t:e:f:")) != -1) {
 		if (c == 'n')
 			most = (unsigned int)atoi(optarg);
 		else if (c == 't')
 			seconds = atoi(optarg);
 		else if (c == 'e')
 			exporter = optarg;
+		else if (c == 'f')
+			format = optarg;
 		else if (c == '?')
 			return 2;
 		listens |= c == 'l';
@@ -611,7 +659,7 @@ int main(int argc, char **argv)
 	}
 	if (argc - optind != (listens ? 2 : 3) || seconds < 1 ||
 	    seconds > 86400)
-		errx(2, "usage: [-l] [-k] [-s] [-n N] [-t N] [-e NAME] ADDRESS PORT [NODE]");
+		errx(2, "usage: [-l] [-k] [-s] [-n N] [-t N] [-e NAME] [-f NAME] ADDRESS PORT [NODE]");
 	must(dlbuf_device_open("cpu", NULL, &cpu));
 	status = listens ? receive_all(argv[optind], argv[optind + 1], keep) :
 			   send_all(argv[optind], argv[optind + 1], argv[optind + 2], most);
