@@ -88,13 +88,13 @@ static int open_socket(const char *address, const char *port, bool listens)
 	if (ret)
 		errx(1, "%s port %s: %s", address, port, gai_strerror(ret));
 	/* Bytes that are not acknowledged, and a peer that is silent, end after the same time. */
-	if (setsockopt(new, SOL_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms)) ||
+	if (new < 0 || setsockopt(new, SOL_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms)) ||
 	    setsockopt(new, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) ||
 	    setsockopt(new, SOL_TCP, TCP_KEEPIDLE, &on, sizeof(on)) ||
 	    setsockopt(new, SOL_TCP, TCP_KEEPINTVL, &on, sizeof(on)) ||
 	    setsockopt(new, SOL_TCP, TCP_NODELAY, &on, sizeof(on)) ||
 	    setsockopt(new, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)))
-		err(1, "setsockopt");
+		err(1, "a TCP socket");
 	if (listens ? bind(new, a->ai_addr, a->ai_addrlen) || listen(new, 1) :
 		      connect(new, a->ai_addr, a->ai_addrlen))
 		err(1, "%s port %s", address, port);
@@ -515,7 +515,8 @@ static int send_all(const char *address, const char *port, const char *node, uns
 	if (!failure)
 		send_end();
 	if (failure) {
-		warnx("the connection has failed after %u frames: %s", frames, strerror(failure));
+		warnx("the connection has failed after %u frames: %s%s", frames, strerror(failure),
+		      failure == ETIMEDOUT ? " (or the receiver has another sender)" : "");
 		/* Drops what the socket has. */
 		connect(sock, &none, sizeof(none));
 	}
@@ -636,17 +637,26 @@ static int receive_all(const char *address, const char *port, bool keep)
 	return status;
 }
 
+/* 1 to `most`; 0 for other words. */
+static unsigned int number_of(const char *word, unsigned int most)
+{
+	char *end;
+	unsigned long n = strtoul(word, &end, 10);
+
+	return *word >= '0' && *word <= '9' && !*end && n <= most ? (unsigned int)n : 0;
+}
+
 int main(int argc, char **argv)
 {
-	bool listens = false, keep = false;
+	bool listens = false, keep = false, wrong = false;
 	unsigned int most = 0;
 	int c, status;
 
 	while ((c = getopt(argc, argv, "lksn:t:e:f:")) != -1) {
 		if (c == 'n')
-			most = (unsigned int)atoi(optarg);
+			wrong |= !(most = number_of(optarg, UINT32_MAX));
 		else if (c == 't')
-			seconds = atoi(optarg);
+			wrong |= !(seconds = (int)number_of(optarg, 86400));
 		else if (c == 'e')
 			exporter = optarg;
 		else if (c == 'f')
@@ -657,12 +667,13 @@ int main(int argc, char **argv)
 		keep |= c == 'k';
 		sums |= c == 's';
 	}
-	if (argc - optind != (listens ? 2 : 3) || seconds < 1 ||
-	    seconds > 86400)
+	if (wrong || argc - optind != (listens ? 2 : 3) || !number_of(argv[optind + 1], 65535))
 		errx(2, "usage: [-l] [-k] [-s] [-n N] [-t N] [-e NAME] [-f NAME] ADDRESS PORT [NODE]");
 	must(dlbuf_device_open("cpu", NULL, &cpu));
 	status = listens ? receive_all(argv[optind], argv[optind + 1], keep) :
 			   send_all(argv[optind], argv[optind + 1], argv[optind + 2], most);
 	dlbuf_device_close(cpu);
+	if (fflush(stdout) || ferror(stdout))
+		errx(1, "standard output: not all was written");
 	return status;
 }
