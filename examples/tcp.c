@@ -185,7 +185,7 @@ static unsigned int frames, zero_copies; /* that were delivered */
 static unsigned int damaged;		/* frames, that were skipped */
 static bool scatter_gather;		/* of the network card */
 
-/* The number of signals. After the first there are no more frames, after the second no more waits. */
+/* The number of signals. The first one ends the frames, the second one all waits. */
 static int stops(void)
 {
 	struct signalfd_siginfo info;
