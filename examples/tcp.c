@@ -10,10 +10,14 @@
  *	./a.out 10.0.0.2 7000 /dev/video0	the sender, until Ctrl-C
  *
  *	-n N	the sender ends after N frames
- *	-t N	ends if the other machine does not answer for N seconds (10)
+ *	-f NAME	the camera's format, by V4L2's name
+ *	-t N	ends if the other machine does not answer for N seconds (10); the receiver has as long
+ *		to take the rest after Ctrl-C or SIGTERM, and a second one ends the sender at once
  *	-s	prints a checksum of each frame, to compare both ends
  *	-e NAME	buffers of this exporter for the camera (udmabuf); the kernel may refuse their pages
  *	-k	the receiver waits for the next sender
+ *
+ * A frame has up to 64 MiB, in a format that dlbuf shows as planes. The addresses are IPv4's.
  *
  * Nothing is encrypted, and the receiver does not ask who sends: use it in a network that you
  * trust, or through a tunnel. The receiver validates each header before it allocates anything.
@@ -36,6 +40,7 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -54,16 +59,23 @@ enum { MAGIC, WIDTH, HEIGHT, CODE, PITCH, BYTES, SEQUENCE, RESERVED, NUMBERS };
 static const uint64_t magic = 0x3163746675626c64; /* "dlbuftc1" */
 
 static struct dlbuf_device *cpu;
-static const char *exporter = "udmabuf";
+static const char *exporter = "udmabuf", *format;
 static int seconds = 10;
 static bool sums;
 
 /* ---------------------------------------------------------------- both ends */
 
-static void must(int ret)
+static bool works(int ret)
 {
 	if (ret)
-		errx(1, "%s", dlbuf_last_error());
+		warnx("%s", dlbuf_last_error());
+	return !ret;
+}
+
+static void must(int ret)
+{
+	if (!works(ret))
+		exit(1);
 }
 
 /* A connected socket, or one that listens. Accepted sockets have the options of their listener. */
@@ -76,13 +88,13 @@ static int open_socket(const char *address, const char *port, bool listens)
 	if (ret)
 		errx(1, "%s port %s: %s", address, port, gai_strerror(ret));
 	/* Bytes that are not acknowledged, and a peer that is silent, end after the same time. */
-	if (setsockopt(new, SOL_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms)) ||
+	if (new < 0 || setsockopt(new, SOL_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms)) ||
 	    setsockopt(new, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) ||
 	    setsockopt(new, SOL_TCP, TCP_KEEPIDLE, &on, sizeof(on)) ||
 	    setsockopt(new, SOL_TCP, TCP_KEEPINTVL, &on, sizeof(on)) ||
 	    setsockopt(new, SOL_TCP, TCP_NODELAY, &on, sizeof(on)) ||
 	    setsockopt(new, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)))
-		err(1, "setsockopt");
+		err(1, "a TCP socket");
 	if (listens ? bind(new, a->ai_addr, a->ai_addrlen) || listen(new, 1) :
 		      connect(new, a->ai_addr, a->ai_addrlen))
 		err(1, "%s port %s", address, port);
@@ -90,7 +102,7 @@ static int open_socket(const char *address, const char *port, bool listens)
 	return new;
 }
 
-/* One tensor of all bytes of a buffer: of `fd`, or of a new one by an exporter. */
+/* One tensor of all bytes of a buffer: of `fd`, or of a new one by an exporter. NULL: it fails. */
 static DLManagedTensorVersioned *bytes_of(int fd, const char *by, uint64_t bytes)
 {
 	int64_t shape[] = { (int64_t)bytes };
@@ -98,9 +110,8 @@ static DLManagedTensorVersioned *bytes_of(int fd, const char *by, uint64_t bytes
 	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = by);
 	DLManagedTensorVersioned *t;
 
-	must(fd >= 0 ? dlbuf_import(cpu, fd, &layout, NULL, &t) :
-		       dlbuf_alloc(&cpu, 1, &layout, &opts, &t));
-	return t;
+	return works(fd >= 0 ? dlbuf_import(cpu, fd, &layout, NULL, &t) :
+			       dlbuf_alloc(&cpu, 1, &layout, &opts, &t)) ? t : NULL;
 }
 
 static int fd_of(const DLManagedTensorVersioned *t)
@@ -121,6 +132,38 @@ static uint64_t sum_of(const uint8_t *p, uint64_t bytes)
 	return sum;
 }
 
+/* Validates a header, from which the frame is described. */
+static int describe(const uint64_t *h, struct dlbuf_frame *frame)
+{
+	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
+	uint32_t n;
+
+	uint64_t others = h[WIDTH] | h[HEIGHT] | h[CODE] | h[PITCH] | h[SEQUENCE];
+
+	if (h[MAGIC] != magic || h[RESERVED] || (!h[BYTES] && others)) {
+		warnx("this is no sender of frames");
+		return -1;
+	}
+	if (h[WIDTH] > UINT32_MAX || h[HEIGHT] > UINT32_MAX || h[CODE] > UINT32_MAX ||
+	    h[PITCH] > MOST_BYTES || h[BYTES] > MOST_BYTES) {
+		warnx("a frame is too large");
+		return -1;
+	}
+	*frame = (struct dlbuf_frame){
+		.size = sizeof(*frame), .width = (uint32_t)h[WIDTH],
+		.height = (uint32_t)h[HEIGHT], .code = (uint32_t)h[CODE],
+		.code_space = DLBUF_CODE_V4L2, .modifier = DLBUF_MOD_LINEAR, .nplanes = 1,
+		.planes[0] = { .pitch = (int64_t)h[PITCH], .bytes = h[BYTES] },
+		.sequence = h[SEQUENCE], .flags = DLBUF_FRAME_SEQUENCE,
+		.order = DLBUF_ORDER_COMPLETE,
+	};
+	if (h[BYTES] && dlbuf_frame_layouts(frame, NULL, layouts, &n)) {
+		warnx("a frame that cannot be: %s", dlbuf_last_error());
+		return -1;
+	}
+	return 0;
+}
+
 /* ---------------------------------------------------------------- the sender */
 
 struct buffer {
@@ -134,17 +177,25 @@ struct buffer {
 };
 
 static struct buffer buffers[BUFFERS];
-static int sock, completions, camera;
+static int sock, camera, signals, events; /* `events`: of the other three, by epoll */
+static int failure;			/* errno of the connection, or 0 */
 static uint64_t header[NUMBERS];
 static uint32_t number;			/* of the next send with MSG_ZEROCOPY */
-static unsigned int frames, zero_copies;
+static unsigned int frames, zero_copies; /* that were delivered */
+static unsigned int damaged;		/* frames, that were skipped */
 static bool scatter_gather;		/* of the network card */
-static volatile sig_atomic_t stopped;
 
-static void stop(int sig)
+/* The number of signals. The first one ends the frames, the second one all waits. */
+static int stops(void)
 {
-	(void)sig;
-	stopped = 1;
+	struct signalfd_siginfo info;
+	static int n;
+
+	while (read(signals, &info, sizeof(info)) > 0) {
+		n++;
+		alarm((unsigned int)seconds);
+	}
+	return n;
 }
 
 /* Without scatter-gather the kernel copies the pages for the card, and may not report it. */
@@ -186,12 +237,17 @@ static void give_back(struct buffer *b)
 	b->sending = false;
 	must(dlbuf_release(b->t, NULL, NULL));
 	queue(b);
+	if (failure) {
+		printf("frame %" PRIu64 ": not delivered\n", b->sequence);
+		return;
+	}
+	frames++;
+	zero_copies += zero;
 	printf("frame %" PRIu64 ": %" PRIu64 " bytes, ", b->sequence, header[BYTES]);
 	if (b->error)
 		printf("copied by send(): %s", strerror(b->error));
 	else
 		printf(zero ? "zero copy" : "copied by the kernel");
-	zero_copies += zero;
 	if (sums)
 		printf(", sum %016" PRIx64, b->sum);
 	putchar('\n');
@@ -205,6 +261,7 @@ static int sending(void)
 		struct cmsghdr align;
 		char bytes[256];
 	} control;
+	socklen_t len = sizeof(failure);
 	int n = 0;
 
 	for (;;) {
@@ -229,6 +286,9 @@ static int sending(void)
 					}
 		}
 	}
+	/* A failed connection drops its bytes, and the kernel reports them, but after the error. */
+	if (!failure)
+		getsockopt(sock, SOL_SOCKET, SO_ERROR, &failure, &len);
 	for (struct buffer *b = buffers; b < buffers + BUFFERS; b++) {
 		give_back(b);
 		n += b->sending;
@@ -236,25 +296,16 @@ static int sending(void)
 	return n;
 }
 
-/* Until at most n buffers are being sent. -1: the connection has failed, or ms are over. */
-static int wait_for(int n, int ms)
+/* Waits for an event. -1: the connection has failed, ms are over, or a second signal has come. */
+static int wait_event(int ms)
 {
 	struct epoll_event event;
-	socklen_t len = sizeof(errno);
-	int error = 0, ret;
+	int n = epoll_wait(events, &event, 1, ms);
 
-	while (sending() > n) {
-		ret = epoll_wait(completions, &event, 1, ms);
-		if (!ret)
-			error = ETIME;
-		else if (ret > 0)
-			getsockopt(sock, SOL_SOCKET, SO_ERROR, &error, &len);
-		if (error) {
-			errno = error;
-			return -1;
-		}
-	}
-	return 0;
+	sending();
+	if (!failure && (!n || stops() > 1))
+		failure = n ? ECANCELED : ETIMEDOUT;
+	return failure ? -1 : 0;
 }
 
 /* A buffer's bytes by MSG_ZEROCOPY where that works, others (b is NULL) by a copy. */
@@ -264,7 +315,8 @@ static int send_bytes(struct buffer *b, const void *from, uint64_t bytes, int fl
 
 	for (uint64_t at = 0; at < bytes;) {
 		ssize_t n = send(sock, (const char *)from + at, bytes - at,
-				 flags | MSG_NOSIGNAL | (zero ? MSG_ZEROCOPY : 0));
+				 flags | MSG_NOSIGNAL | MSG_DONTWAIT |
+				 (zero ? MSG_ZEROCOPY : 0));
 
 		if (n > 0) {
 			at += (uint64_t)n;
@@ -275,17 +327,19 @@ static int send_bytes(struct buffer *b, const void *from, uint64_t bytes, int fl
 			/* RLIMIT_MEMLOCK or optmem_max; pages that cannot be taken. */
 			zero = false;
 			b->error = errno;
-		} else if (errno != EINTR) {
+		} else if (errno != EAGAIN) {
+			failure = errno;
+			return -1;
+		} else if (wait_event(1000 * seconds)) {
 			return -1;
 		}
 	}
 	return 0;
 }
 
-static int send_frame(struct buffer *b)
+static void send_frame(struct buffer *b)
 {
 	uint64_t wire[NUMBERS];
-	int ret;
 
 	must(dlbuf_acquire(b->t, DLBUF_READ, NULL, NULL));
 	b->sum = sums ? sum_of(b->t->dl_tensor.data, header[BYTES]) : 0;
@@ -297,22 +351,53 @@ static int send_frame(struct buffer *b)
 	header[SEQUENCE] = b->sequence;
 	for (int i = 0; i < NUMBERS; i++)
 		wire[i] = htole64(header[i]);
-	ret = send_bytes(NULL, wire, sizeof(wire), MSG_MORE) ||
-	      send_bytes(b, b->from, header[BYTES], 0) ? -errno : 0;
+	if (!send_bytes(NULL, wire, sizeof(wire), MSG_MORE))
+		send_bytes(b, b->from, header[BYTES], 0);
 	b->complete = true;
-	errno = -ret;
-	return ret;
 }
 
+/* The receiver closes the connection when it has all frames. */
+static void send_end(void)
+{
+	uint64_t end[NUMBERS] = { htole64(magic) };
+	char byte;
+	ssize_t n;
+
+	if (send_bytes(NULL, end, sizeof(end), 0))
+		return;
+	while ((n = recv(sock, &byte, 1, MSG_DONTWAIT)) < 0 && errno == EAGAIN)
+		if (wait_event(1000 * seconds))
+			return;
+	if (n)
+		failure = n < 0 ? errno : EPROTO; /* it answers */
+}
+
+/* The next one that is not damaged. NULL: the sender is to end. */
 static struct buffer *next_picture(void)
 {
 	struct v4l2_buffer buf = { .type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
 				   .memory = V4L2_MEMORY_DMABUF };
+	struct dlbuf_frame frame;
+	uint64_t h[NUMBERS];
 
-	if (ioctl(camera, VIDIOC_DQBUF, &buf))
-		err(1, "VIDIOC_DQBUF");
-	buffers[buf.index].sequence = buf.sequence;
-	return &buffers[buf.index];
+	memcpy(h, header, sizeof(h));
+	while (!stops()) {
+		if (ioctl(camera, VIDIOC_DQBUF, &buf)) {
+			if (errno != EAGAIN)
+				err(1, "VIDIOC_DQBUF");
+			if (wait_event(-1))
+				break;
+			continue;
+		}
+		buffers[buf.index].sequence = buf.sequence;
+		/* sizeimage may be more than the picture. */
+		h[BYTES] = buf.bytesused;
+		if (!(buf.flags & V4L2_BUF_FLAG_ERROR) && !describe(h, &frame))
+			return &buffers[buf.index];
+		damaged++;
+		queue(&buffers[buf.index]);
+	}
+	return NULL;
 }
 
 static void make_buffer(struct buffer *b)
@@ -321,7 +406,7 @@ static void make_buffer(struct buffer *b)
 
 	if (strcmp(exporter, "udmabuf")) {
 		b->t = bytes_of(-1, exporter, header[BYTES]);
-		b->from = b->t->dl_tensor.data;
+		b->from = b->t ? b->t->dl_tensor.data : NULL;
 	} else {
 		must(dlbuf_udmabuf_create(header[BYTES], NULL, &mem));
 		b->t = bytes_of(mem.fd, NULL, header[BYTES]);
@@ -331,19 +416,52 @@ static void make_buffer(struct buffer *b)
 			err(1, "mmap");
 		dlbuf_udmabuf_close(&mem);
 	}
+	if (!b->t)
+		exit(1);
 	queue(b);
+}
+
+/* Ends with the camera's formats that the receiver takes. */
+static void refuse_format(const char *node)
+{
+	struct v4l2_fmtdesc d = { .type = V4L2_BUF_TYPE_VIDEO_CAPTURE };
+	DLBUF_INFO(dlbuf_format_info, info);
+
+	fprintf(stderr, "choose a format of %s by -f:", node);
+	for (; !ioctl(camera, VIDIOC_ENUM_FMT, &d); d.index++)
+		if (!dlbuf_format_find(d.pixelformat, 0, DLBUF_CODE_V4L2, &info) &&
+		    info.views & 1u << DLBUF_VIEW_PLANES)
+			fprintf(stderr, " %s", info.v4l2_name);
+	fputc('\n', stderr);
+	exit(1);
 }
 
 static void open_camera(const char *node)
 {
 	enum v4l2_buf_type type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
 	struct v4l2_format fmt = { .type = type };
+	DLBUF_INFO(dlbuf_format_info, info);
+	struct dlbuf_frame frame;
 	struct v4l2_requestbuffers req = { .count = BUFFERS, .type = type,
 					   .memory = V4L2_MEMORY_DMABUF };
 
-	camera = open(node, O_RDWR | O_CLOEXEC);
-	if (camera < 0 || ioctl(camera, VIDIOC_G_FMT, &fmt) ||
-	    ioctl(camera, VIDIOC_REQBUFS, &req))
+	camera = open(node, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	if (camera < 0)
+		err(1, "%s", node);
+	if (ioctl(camera, VIDIOC_G_FMT, &fmt))
+		err(1, "%s: no single-planar camera", node);
+	if (format) {
+		must(dlbuf_format_find_name(format, DLBUF_CODE_V4L2, &info));
+		fmt.fmt.pix.pixelformat = info.v4l2_code;
+		fmt.fmt.pix.bytesperline = fmt.fmt.pix.sizeimage = 0;
+		if (ioctl(camera, VIDIOC_S_FMT, &fmt))
+			err(1, "%s: VIDIOC_S_FMT", node);
+		if (fmt.fmt.pix.pixelformat != info.v4l2_code) {
+			warnx("%s does not give %s", node, format);
+			refuse_format(node);
+		}
+	}
+	if (ioctl(camera, VIDIOC_REQBUFS, &req))
 		err(1, "%s: no single-planar camera that takes dma-bufs", node);
 	if (req.count != BUFFERS)
 		errx(1, "%s wants %u buffers", node, req.count);
@@ -353,6 +471,8 @@ static void open_camera(const char *node)
 	header[CODE] = fmt.fmt.pix.pixelformat;
 	header[PITCH] = fmt.fmt.pix.bytesperline;
 	header[BYTES] = fmt.fmt.pix.sizeimage;
+	if (describe(header, &frame))
+		refuse_format(node);
 	for (struct buffer *b = buffers; b < buffers + BUFFERS; b++)
 		make_buffer(b);
 	if (ioctl(camera, VIDIOC_STREAMON, &type))
@@ -361,44 +481,57 @@ static void open_camera(const char *node)
 
 static int send_all(const char *address, const char *port, const char *node, unsigned int most)
 {
-	struct epoll_event event = { .events = EPOLLERR | EPOLLET };
-	uint64_t end[NUMBERS] = { htole64(magic) };
-	int on = 1, failed = 0, left;
-	char byte;
+	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET };
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	int on = 1, left;
+	sigset_t set;
 
 	open_camera(node);
 	sock = open_socket(address, port, false);
-	completions = epoll_create1(EPOLL_CLOEXEC);
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGALRM);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	events = epoll_create1(EPOLL_CLOEXEC);
 	if (setsockopt(sock, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)) ||
-	    epoll_ctl(completions, EPOLL_CTL_ADD, sock, &event))
-		err(1, "SO_ZEROCOPY");
+	    epoll_ctl(events, EPOLL_CTL_ADD, sock, &event) ||
+	    epoll_ctl(events, EPOLL_CTL_ADD, camera, &event) ||
+	    epoll_ctl(events, EPOLL_CTL_ADD, signals, &event))
+		err(1, "SO_ZEROCOPY or epoll");
 	scatter_gather = has_scatter_gather();
-	signal(SIGINT, stop);
-	signal(SIGTERM, stop);
-	while (!stopped && !failed && (!most || frames < most)) {
-		failed = wait_for(BUFFERS - 1, -1) || send_frame(next_picture());
-		frames += !failed;
+	for (unsigned int n = 0; !failure && (!most || n < most); n++) {
+		struct buffer *b = NULL;
+
+		while (sending() == BUFFERS && !wait_event(1000 * seconds))
+			;
+		if (!failure)
+			b = next_picture();
+		if (!b)
+			break;
+		send_frame(b);
 	}
-	/* The receiver closes the connection when it has all frames. */
-	if (!failed) {
-		errno = EPROTO; /* it answers */
-		failed = send_bytes(NULL, end, sizeof(end), 0) ||
-			 recv(sock, &byte, 1, 0) || wait_for(0, -1);
+	if (!failure)
+		send_end();
+	if (failure) {
+		warnx("the connection has failed after %u frames: %s%s", frames, strerror(failure),
+		      failure == ETIMEDOUT ? " (or the receiver has another sender)" : "");
+		/* Drops what the socket has. */
+		connect(sock, &none, sizeof(none));
 	}
-	if (failed)
-		warn("the connection has failed after %u frames", frames);
-	/* A failed connection drops its bytes, and the kernel reports them. */
-	wait_for(0, 1000 * seconds);
-	left = sending();
-	printf("%u frames, %u of them zero copy; %d of %d buffers are back%s\n", frames,
-	       zero_copies, BUFFERS - left, BUFFERS,
+	while ((left = sending()) && epoll_wait(events, &event, 1, 1000 * seconds))
+		;
+	printf("%u frames, %u of them zero copy; %u damaged; %d of %d buffers are back%s\n",
+	       frames, zero_copies, damaged, BUFFERS - left, BUFFERS,
 	       scatter_gather ? "" : "; the network card has no scatter-gather");
 	close(sock);
-	close(completions);
+	close(events);
+	close(signals);
 	close(camera);
 	for (struct buffer *b = buffers; b < buffers + BUFFERS; b++)
 		b->t->deleter(b->t);
-	return failed || left;
+	return failure || left;
 }
 
 /* ---------------------------------------------------------------- the receiver */
@@ -421,57 +554,29 @@ static int get(int from, void *to, uint64_t bytes, unsigned int n)
 	return 0;
 }
 
-/* Validates a header, from which the frame is described. */
-static int describe(const uint64_t *h, struct dlbuf_frame *frame)
-{
-	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
-	uint32_t n;
-
-	if (h[MAGIC] != magic || h[RESERVED]) {
-		warnx("this is no sender of frames");
-		return -1;
-	}
-	if (h[WIDTH] > UINT32_MAX || h[HEIGHT] > UINT32_MAX || h[CODE] > UINT32_MAX ||
-	    h[PITCH] > MOST_BYTES || h[BYTES] > MOST_BYTES) {
-		warnx("a frame is too large");
-		return -1;
-	}
-	*frame = (struct dlbuf_frame){
-		.size = sizeof(*frame), .width = (uint32_t)h[WIDTH],
-		.height = (uint32_t)h[HEIGHT], .code = (uint32_t)h[CODE],
-		.code_space = DLBUF_CODE_V4L2, .modifier = DLBUF_MOD_LINEAR, .nplanes = 1,
-		.planes[0] = { .pitch = (int64_t)h[PITCH], .bytes = h[BYTES] },
-		.sequence = h[SEQUENCE], .flags = DLBUF_FRAME_SEQUENCE,
-		.order = DLBUF_ORDER_COMPLETE,
-	};
-	if (h[BYTES] && dlbuf_frame_layouts(frame, NULL, layouts, &n)) {
-		warnx("a frame that cannot be: %s", dlbuf_last_error());
-		return -1;
-	}
-	return 0;
-}
-
 static int consume(const struct dlbuf_frame *frame, const DLManagedTensorVersioned *bytes)
 {
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 	uint32_t n;
 
-	if (dlbuf_import_frame(cpu, frame, NULL, t, &n)) {
-		warnx("%s", dlbuf_last_error());
+	int ret = -1;
+
+	if (!works(dlbuf_import_frame(cpu, frame, NULL, t, &n)))
 		return -1;
+	if (works(dlbuf_acquire_all(t, n, DLBUF_READ, NULL, NULL))) {
+		/* The program works on t[0]->dl_tensor here, or gives it to a framework. */
+		printf("frame %" PRIu64 ": %" PRIu64 " bytes, planes: %u", frame->sequence,
+		       frame->planes[0].bytes, n);
+		if (sums)
+			printf(", sum %016" PRIx64,
+			       sum_of(bytes->dl_tensor.data, frame->planes[0].bytes));
+		putchar('\n');
+		fflush(stdout);
+		ret = 0;
 	}
-	must(dlbuf_acquire_all(t, n, DLBUF_READ, NULL, NULL));
-	/* The program works on t[0]->dl_tensor here, or gives it to a framework. */
-	printf("frame %" PRIu64 ": %" PRIu64 " bytes, planes: %u", frame->sequence,
-	       frame->planes[0].bytes, n);
-	if (sums)
-		printf(", sum %016" PRIx64,
-		       sum_of(bytes->dl_tensor.data, frame->planes[0].bytes));
-	putchar('\n');
-	fflush(stdout);
 	while (n--)
 		t[n]->deleter(t[n]); /* releases it, too */
-	return 0;
+	return ret;
 }
 
 /*
@@ -481,7 +586,7 @@ static int consume(const struct dlbuf_frame *frame, const DLManagedTensorVersion
 static int receive(int from)
 {
 	DLManagedTensorVersioned *t = NULL;
-	uint64_t h[NUMBERS], bytes = 0;
+	uint64_t h[NUMBERS], first[NUMBERS];
 	struct dlbuf_frame frame;
 	int status = 1;
 
@@ -496,18 +601,17 @@ static int receive(int from)
 			status = 0;
 			break;
 		}
-		if (!t) {
-			bytes = h[BYTES];
-			t = bytes_of(-1, NULL, bytes);
-		}
-		if (h[BYTES] != bytes) {
-			warnx("the size of the frames has changed");
+		if (!n)
+			memcpy(first, h, sizeof(first));
+		if (memcmp(first + WIDTH, h + WIDTH, (SEQUENCE - WIDTH) * sizeof(*h))) {
+			warnx("the size or the format of the frames has changed");
 			break;
 		}
-		must(dlbuf_acquire(t, DLBUF_WRITE, NULL, NULL));
-		if (get(from, t->dl_tensor.data, bytes, n))
+		if ((!t && !(t = bytes_of(-1, NULL, h[BYTES]))) ||
+		    !works(dlbuf_acquire(t, DLBUF_WRITE, NULL, NULL)) ||
+		    get(from, t->dl_tensor.data, h[BYTES], n) ||
+		    !works(dlbuf_release(t, NULL, NULL)))
 			break;
-		must(dlbuf_release(t, NULL, NULL));
 		frame.planes[0].fd = fd_of(t);
 		if (consume(&frame, t))
 			break;
@@ -533,31 +637,43 @@ static int receive_all(const char *address, const char *port, bool keep)
 	return status;
 }
 
+/* 1 to `most`; 0 for other words. */
+static unsigned int number_of(const char *word, unsigned int most)
+{
+	char *end;
+	unsigned long n = strtoul(word, &end, 10);
+
+	return *word >= '0' && *word <= '9' && !*end && n <= most ? (unsigned int)n : 0;
+}
+
 int main(int argc, char **argv)
 {
-	bool listens = false, keep = false;
+	bool listens = false, keep = false, wrong = false;
 	unsigned int most = 0;
 	int c, status;
 
-	while ((c = getopt(argc, argv, "lksn:t:e:")) != -1) {
+	while ((c = getopt(argc, argv, "lksn:t:e:f:")) != -1) {
 		if (c == 'n')
-			most = (unsigned int)atoi(optarg);
+			wrong |= !(most = number_of(optarg, UINT32_MAX));
 		else if (c == 't')
-			seconds = atoi(optarg);
+			wrong |= !(seconds = (int)number_of(optarg, 86400));
 		else if (c == 'e')
 			exporter = optarg;
+		else if (c == 'f')
+			format = optarg;
 		else if (c == '?')
 			return 2;
 		listens |= c == 'l';
 		keep |= c == 'k';
 		sums |= c == 's';
 	}
-	if (argc - optind != (listens ? 2 : 3) || seconds < 1 ||
-	    seconds > 86400)
-		errx(2, "usage: [-l] [-k] [-s] [-n N] [-t N] [-e NAME] ADDRESS PORT [NODE]");
+	if (wrong || argc - optind != (listens ? 2 : 3) || !number_of(argv[optind + 1], 65535))
+		errx(2, "usage: [-l] [-k] [-s] [-n N] [-t N] [-e NAME] [-f NAME] ADDRESS PORT [NODE]");
 	must(dlbuf_device_open("cpu", NULL, &cpu));
 	status = listens ? receive_all(argv[optind], argv[optind + 1], keep) :
 			   send_all(argv[optind], argv[optind + 1], argv[optind + 2], most);
 	dlbuf_device_close(cpu);
+	if (fflush(stdout) || ferror(stdout))
+		errx(1, "standard output: not all was written");
 	return status;
 }
