@@ -575,7 +575,7 @@ static void forked(void *arg)
 	const egl_int version[] = { EGLABI_CONTEXT_MAJOR_VERSION, 3, EGLABI_NONE };
 	const egl_int any[] = { EGLABI_SURFACE_TYPE, 0, EGLABI_NONE };
 	egl_device devices[GLES_MAX_DEVICES];
-	struct gles_egl egl = { NULL };
+	struct gles_egl egl = { 0 };
 	struct gles_gl gl;
 	egl_int n = 0;
 	int status = -1;
