@@ -20,7 +20,7 @@ static int parse_uuid(struct selector *s, const char *hex)
 	for (size_t i = 0; i < 16; i++)
 		sscanf(hex + 2 * i, "%2hhx", &s->uuid[i]);
 	if (strspn(hex, "0") == 32)
-		return fail(-EINVAL, "%s: uuid=0 is of all devices without a UUID", s->backend);
+		return fail(-ENODEV, "%s: uuid=0 is of all devices without a UUID", s->backend);
 	return 0;
 }
 

@@ -49,7 +49,7 @@ TEST(texts)
 		{ "GPU", 0, NULL },
 		{ "lame", -EOPNOTSUPP, "lame" },
 		{ "uuid=A0000000000000000000000000000000", 0, NULL },
-		{ "uuid=00000000000000000000000000000000", -EINVAL, "without a UUID" },
+		{ "uuid=00000000000000000000000000000000", -ENODEV, "without a UUID" },
 		{ "uuid=a0", -EINVAL, "test: uuid=a0 is not 32" },
 		{ "pci=0000:01:00.0", 0, NULL },
 		{ "pci=1:0.0", 0, NULL },
