@@ -131,7 +131,8 @@ static inline void stop(struct stream *s)
 {
 	gst_element_set_state(s->pipeline, GST_STATE_NULL);
 	dlbuf_device_trim(s->dev, 0);
-	CHECK_EQ(count_fds(), s->fds);
+	/* GStreamer's threads may close what was open before: seen once, two fds on a busy machine. */
+	CHECK_MSG(count_fds() <= s->fds, "%u fds, %u before", count_fds(), s->fds);
 	gst_object_unref(s->sink);
 	gst_object_unref(s->pipeline);
 	dlbuf_device_close(s->dev);
