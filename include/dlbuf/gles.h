@@ -58,11 +58,9 @@
  * call dlbuf, because afterwards the error is lost.
  *
  * fork(). A driver's threads do not exist in a child. In a child of a process that has used EGL
- * by dlbuf, dlbuf_device_open() fails with -ESTALE. So it does in a child, without exec(), whose
- * EGLDisplay is initialised already, because a parent may have used it: if the child initialised
- * it itself, wrap it. It is not noticed if a parent has used the GPU by another EGLDisplay: the
- * driver may then wait for ever or disturb the parent. dlbuf_device_wrap_gles() must not get a
- * display that a parent has initialised.
+ * by dlbuf, dlbuf_device_open() fails with -ESTALE. If it has used EGL without dlbuf, which dlbuf
+ * cannot know, opening the same device in the child may not return, nor may
+ * dlbuf_prepare_fastest(): start such a child by exec (multiprocessing's "spawn").
  *
  * Specification: EGL 1.4, OpenGL ES 3.0, EGL_EXT_image_dma_buf_import and its _modifiers,
  * EGL_KHR_surfaceless_context, GL_OES_EGL_image, EGL_ANDROID_native_fence_sync.

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* Handlers of fork(): see fork.h. */
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "fork.h"
 #include "internal.h"
-#include "sys.h"
 
 unsigned int fork_generation;
 
@@ -81,21 +76,4 @@ int fork_use_driver(unsigned int *used, const char *backend)
 	return fail(-ESTALE, "%s: the driver works in no child of the process that "
 		    "has used it: use it first after fork(), or call exec()",
 		    backend);
-}
-
-bool fork_without_exec(void)
-{
-	enum { FORKED_NO_EXEC = 0x40 };	/* PF_FORKNOEXEC of the kernel's sched.h */
-	int fd = sys_open("/proc/self/stat", O_RDONLY);
-	unsigned int flags = 0;
-	char text[256] = "";
-	const char *end;
-
-	if (fd < 0)
-		return false;
-	/* The name of the program, in parentheses, may have any characters. */
-	if (read(fd, text, sizeof(text) - 1) > 0 && (end = strrchr(text, ')')))
-		sscanf(end, ") %*c %*d %*d %*d %*d %*d %u", &flags);
-	close(fd);
-	return flags & FORKED_NO_EXEC;
 }

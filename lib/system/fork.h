@@ -32,12 +32,6 @@ extern unsigned int fork_generation;
 int fork_use_driver(unsigned int *used, const char *backend);
 
 /*
- * Whether this process is a child of fork() that has not called exec() since, also if the library
- * was first called after the fork(). false if /proc does not say it.
- */
-bool fork_without_exec(void);
-
-/*
  * A file's handler of fork(). It is static, and added before the file's lock is first taken.
  * No handler relies on the order of the others.
  *

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* GLES: an application's display and context, a lost context, and tensors that it does not take. */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <dlbuf/gles.h>
@@ -549,98 +547,6 @@ static void terminated(void *arg)
 	dlbuf_device_close(&dev->base);
 }
 
-/* ---- fork() */
-
-/* EGL as an application has it, which does not call the library. */
-static void egl_of_application(struct gles_egl *egl)
-{
-	void *library = dlopen("libEGL.so.1", RTLD_NOW | RTLD_LOCAL);
-
-	REQUIRE(library);
-	egl->GetProcAddress = (void *(*)(const char *))dlsym(library, "eglGetProcAddress");
-	REQUIRE(egl->GetProcAddress);
-#define X(result, name, params) \
-	egl->name = (result (*) params)egl->GetProcAddress("egl" #name);
-	GLES_CORE(X)
-	GLES_EXTENSIONS(X)
-#undef X
-}
-
-/*
- * The application uses EGL without the library, and forks: a child that took the same display would
- * wait for ever.
- */
-static void forked(void *arg)
-{
-	const egl_int version[] = { EGLABI_CONTEXT_MAJOR_VERSION, 3, EGLABI_NONE };
-	const egl_int any[] = { EGLABI_SURFACE_TYPE, 0, EGLABI_NONE };
-	egl_device devices[GLES_MAX_DEVICES];
-	struct gles_egl egl = { 0 };
-	struct gles_gl gl;
-	egl_int n = 0;
-	int status = -1;
-	pid_t pid;
-
-	egl_of_application(&egl);
-	REQUIRE_OK(gles_devices(&egl, devices, GLES_MAX_DEVICES, &n));
-	for (egl_int i = 0; i < n; i++) {
-		egl_display display = egl.GetPlatformDisplayEXT(EGLABI_PLATFORM_DEVICE,
-								devices[i], NULL);
-		egl_context context = NULL;
-		egl_config config;
-		egl_int found = 0;
-
-		if (!gles_has(egl.QueryDeviceStringEXT(devices[i], EGLABI_EXTENSIONS),
-			      "EGL_MESA_device_software"))
-			continue;
-		REQUIRE(egl.Initialize(display, NULL, NULL));
-		egl.BindAPI(EGLABI_OPENGL_ES_API);
-		REQUIRE(egl.ChooseConfig(display, any, &config, 1, &found) && found);
-		context = egl.CreateContext(display, config, NULL, version);
-		REQUIRE(context && egl.MakeCurrent(display, NULL, NULL, context));
-		REQUIRE_OK(gles_load_gl(&egl, "application", &gl));
-		gl.Finish();
-		REQUIRE(egl.MakeCurrent(display, NULL, NULL, NULL));
-	}
-	fflush(stdout);
-	pid = fork();
-	REQUIRE(pid >= 0);
-	if (!pid) {
-		struct dlbuf_device *dev = NULL;
-
-		CHECK_ERR(dlbuf_device_open("gles:software", NULL, &dev), -ESTALE);
-		CHECK_SAYS("in use, perhaps since before fork()");
-		CHECK(!dev);
-		fflush(stdout);
-		_exit(0);
-	}
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	CHECK_EQ(status, 0);
-}
-
-/* A child that is the first to use EGL can open the device, again and again. */
-static void child_opens(void *arg)
-{
-	int status = -1;
-	pid_t pid;
-
-	fflush(stdout);
-	pid = fork();
-	REQUIRE(pid >= 0);
-	if (!pid) {
-		for (int i = 0; i < 2; i++) {
-			struct dlbuf_device *dev = cts_open();
-
-			prepares(dev);
-			dlbuf_device_close(dev);
-		}
-		fflush(stdout);
-		_exit(0);
-	}
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	CHECK_EQ(status, 0);
-}
-
 static void nothing(DLManagedTensorVersioned *t)
 {
 }
@@ -672,8 +578,6 @@ void cts_cases_gles(void)
 		return;
 	ktap_case("gles/wrapped", wrapped, NULL);
 	ktap_case("gles/destroyed", destroyed, NULL);
-	ktap_case("gles/forked", forked, NULL);
-	ktap_case("gles/child", child_opens, NULL);
 	ktap_case("gles/elsewhere", elsewhere, NULL);
 	ktap_case("gles/itself", itself, NULL);
 	ktap_case("gles/lost", lost, NULL);

@@ -5,7 +5,6 @@
 
 #include "../../import/host.h"
 #include "../../import/select.h"
-#include "../../system/fork.h"
 #include "gles.h"
 
 /* No fork handler: a child gets -ESTALE before it would lock. */
@@ -348,29 +347,6 @@ static int gles_each(const struct backend *backend, dlbuf_device_fn fn, void *da
 	return ret;
 }
 
-/*
- * EGL has one display for a device. In a child of a process that has used it, llvmpipe waits for
- * ever for the threads of its parent. Nothing says who has initialised a display, so a child takes
- * only those that it initialises here.
- */
-static int start_display(const struct found *f, unsigned int i, egl_display display)
-{
-	static bool ours[GLES_MAX_DEVICES];
-	int ret = 0;
-
-	pthread_mutex_lock(&gles_lock);
-	if (!ours[i] && f->egl.QueryString(display, EGLABI_VENDOR) && fork_without_exec())
-		ret = fail(-ESTALE, "%s: its display is in use, perhaps since before fork(): a driver "
-			   "works in no child of the process that has used it", f->info.name);
-	else if (fault_hit() || !f->egl.Initialize(display, NULL, NULL))
-		ret = gles_failed(f->egl.GetError(), f->info.name, "no driver: eglInitialize",
-				  -ENODEV);
-	else
-		ours[i] = true;
-	pthread_mutex_unlock(&gles_lock);
-	return ret;
-}
-
 static int open_device(const struct found *f, unsigned int i, struct dlbuf_device **out)
 {
 	egl_device device = f->devices[i];
@@ -380,11 +356,9 @@ static int open_device(const struct found *f, unsigned int i, struct dlbuf_devic
 	struct gles_device *dev;
 	int ret;
 
-	if (!display)
-		return gles_failed(f->egl.GetError(), f->info.name, "eglGetDisplay", -EOPNOTSUPP);
-	ret = start_display(f, i, display);
-	if (ret)
-		return ret;
+	if (fault_hit() || !display || !f->egl.Initialize(display, NULL, NULL))
+		return gles_failed(f->egl.GetError(), f->info.name, "no driver: eglInitialize",
+				   -ENODEV);
 	ret = gles_device_new(&f->egl, display, device, f->info.name, &dev);
 	if (!ret)
 		*out = &dev->base;
