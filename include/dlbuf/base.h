@@ -69,7 +69,8 @@
  * Fork. A child of fork() cannot use objects of its parent. Calls with the
  * parent's devices, tensors and cameras return -ESTALE, closing or deleting them
  * does nothing, and the parent's leases and notifications do not fire in the
- * child. No call hangs, whatever the threads of the parent did during the fork().
+ * child. No call hangs, whatever the threads of the parent did during the fork(),
+ * except in a driver that the parent has used without dlbuf: see the device's header.
  * The child opens its own devices and imports with them, but a driver may refuse
  * that (CUDA does). Mappings of CPU tensors and fds stay in the child, and keep
  * their memory alive, until the child calls exec() or ends. The child may

@@ -417,7 +417,7 @@ typedef void (*dlbuf_prepare_trial_fn)(const struct dlbuf_prepare_trial *trial, 
  *
  * Blocks while drivers load, compile and prepare, which can take seconds. Threads may call it at
  * the same time, but then their trials delay each other. In a child of fork(), drivers that
- * work in no child are excluded (-ESTALE).
+ * work in no child are excluded (-ESTALE), but see dlbuf/gles.h.
  * -EINVAL      frame, opts or dev is NULL, or what dlbuf_prepare_create() and dlbuf_prepare_frame()
  *              refuse so on the CPU
  * -ETIME       the deadline passed, and the frame was not complete

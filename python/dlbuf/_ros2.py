@@ -34,8 +34,8 @@ _ATTACHMENT = struct.Struct("<qqB16s")
 # Before any number or string of CDR: little-endian, no options.
 _CDR_LE = b"\0\1\0\0"
 
-# Of image_encodings.hpp, by the channels in memory and their type. The names of YUYV and UYVY
-# are the older ones, which all releases know.
+# The channels in memory and their type select a name of image_encodings.hpp. YUYV and UYVY have
+# their older names, which all releases know.
 _ENCODINGS = {
     ("R", "uint8"): "mono8", ("Y", "uint8"): "mono8",
     ("R", "uint16"): "mono16", ("Y", "uint16"): "mono16", ("Z", "uint16"): "16UC1",
