@@ -47,7 +47,7 @@
  *	- dlbuf_lease_result(): -EIO;
  *	- if the simulator could write, the next acquire of the buffer in this process, on any
  *	  device: it fails once with -EIO and acquires nothing (DLBUF_ACQUIRE_DAMAGED accepts
- *	  the buffer). If dlbuf_send() or dlbuf_release() is called first, it fails so instead;
+ *	  the buffer). A dlbuf_send() or dlbuf_release() that comes before it fails in its place;
  *	- dlbuf_vpi_send(), which fails with -EPIPE once the process has ended. A call directly
  *	  after the fd's POLLERR may be earlier than that: it succeeds, and the fence of its
  *	  release reports the end.

@@ -78,7 +78,7 @@ static inline int dlbuf_fence_complete_(int fence)
 }
 
 /*
- * Waits for the work on an expanded frame, for a consumer that knows no fences. With order
+ * Waits for the work on an expanded frame, for a consumer that takes no fences. With order
  * FENCE it waits for the frame's fence, with order COMPLETE for nothing, otherwise for the
  * fences that the producer has added to the dma-bufs.
  */

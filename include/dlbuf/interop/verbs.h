@@ -763,7 +763,7 @@ static inline int dlbuf_verbs_end(struct dlbuf_verbs *v, uint64_t id)
 /*
  * Ends all accesses, deregisters all buffers and frees verbs (taken; NULL does nothing). First
  * destroy the queue pairs that use the buffers, because a request that still runs would read
- * or write memory whose lease has fired; and remove no buffer later. Blocks as
+ * or write memory whose lease has fired. No other call may use v from then on. Blocks as
  * dlbuf_verbs_remove() does.
  */
 static inline void dlbuf_verbs_destroy(struct dlbuf_verbs *v)
