@@ -9,9 +9,9 @@
  *
  * A TCP connection beside RDMA's says which buffers there are, and which are free (a byte for
  * each: a credit). A sender that has sent all says so with a byte of its own. The end of the
- * connection without it is the end of the peer, also of one that was killed: a queue pair
- * says nothing when nothing is on its way. Then both sides destroy their queue pair, each
- * lease comes back, and the exit status is 1.
+ * connection without it is the end of the peer, also of one that was killed, and keepalive ends
+ * it when the network has gone: a queue pair says nothing when nothing is on its way. Then both
+ * sides destroy their queue pair, each lease comes back, and the exit status is 1.
  *
  * A peer that knows the keys can write into the receiver's buffers: run this in a network that
  * you trust. Without a card for RDMA: rdma link add rxe0 type rxe netdev eth0. That shows that
@@ -39,6 +39,7 @@
 #define HEIGHT 360
 #define BYTES (WIDTH * HEIGHT)
 #define BUFFERS 4
+#define HANDSHAKE_MS 10000	/* for each step of a sender's that has connected */
 
 struct buffer {
 	struct dlbuf_udmabuf mem;
@@ -271,7 +272,8 @@ static int sent(void)
 
 	while (ibv_poll_cq(id->send_cq, 1, &wc) > 0) {
 		end_access(wc.wr_id);
-		failed += wc.status != IBV_WC_SUCCESS;
+		if (wc.status != IBV_WC_SUCCESS && !failed++)
+			warnx("a write has failed: %s", ibv_wc_status_str(wc.status));
 	}
 	return failed;
 }
@@ -284,8 +286,9 @@ static int send_all(const char *host, const char *port, uint32_t frames)
 	uint32_t ncredits = 0, sequence = 0;
 	int gone = 0;
 
-	control = tcp_socket(host, port);
 	make_endpoint(host, port, &id);
+	control = tcp_socket(host, port);
+	send(control, "", 1, MSG_NOSIGNAL); /* if it fails, the next call does */
 	if (rdma_connect(id, &param))
 		err(1, "rdma_connect");
 	make_buffers(0);
@@ -310,6 +313,8 @@ static int send_all(const char *host, const char *port, uint32_t frames)
 		if (sleep_until(id->send_cq_channel, id->send_cq)) {
 			ssize_t n = recv(control, credits + ncredits, BUFFERS - ncredits, 0);
 
+			if (n < 0)
+				warn("the control connection");
 			if (n <= 0)
 				gone = 1;
 			for (; n > 0; n--)
@@ -379,22 +384,25 @@ static uint32_t received(uint32_t sequence)
 	return sequence;
 }
 
-/* Waits for a TCP connection that a request of RDMA follows. */
+/*
+ * Waits for a TCP connection that a byte and a request of RDMA follow. The request of a sender
+ * that waits behind another peer is left where it is.
+ */
 static int accept_sender(int listener, int requests)
 {
 	for (;;) {
-		struct pollfd fds[] = { { accept(listener, NULL, NULL), POLLIN, 0 },
-					{ requests, POLLIN, 0 } };
+		int fd = accept(listener, NULL, NULL);
+		struct pollfd fds[] = { { fd, POLLIN, 0 }, { requests, POLLIN, 0 } };
+		char byte;
 
-		if (fds[0].fd < 0)
+		if (fd < 0)
 			err(1, "accept");
-		keep_alive(fds[0].fd);
-		if (poll(fds, 2, -1) < 0)
-			err(1, "poll");
-		if (fds[1].revents)
-			return fds[0].fd;
-		/* It has gone before. */
-		close(fds[0].fd);
+		keep_alive(fd);
+		if (poll(fds, 1, HANDSHAKE_MS) > 0 && recv(fd, &byte, 1, 0) == 1 &&
+		    poll(fds, 2, HANDSHAKE_MS) > 0 && !fds[0].revents)
+			return fd;
+		/* It has gone, or is no sender. */
+		close(fd);
 	}
 }
 
@@ -405,8 +413,8 @@ static int receive_all(const char *port)
 	struct offer offers[BUFFERS];
 	struct rdma_cm_id *listen_id;
 	uint32_t sequence = 0;
+	ssize_t n;
 	char last;
-	int gone;
 
 	make_endpoint(NULL, port, &listen_id);
 	if (rdma_listen(listen_id, 1))
@@ -434,17 +442,19 @@ static int receive_all(const char *port)
 		err(1, "send");
 	for (uint8_t i = 0; i < BUFFERS; i++)
 		offer_buffer(i);
-	/* The sender's only byte is its last one. */
+	/* The sender's next byte is its last one. */
 	while (!sleep_until(id->recv_cq_channel, id->recv_cq))
 		sequence = received(sequence);
 	sequence = received(sequence);
-	gone = recv(control, &last, 1, 0) != 1;
+	n = recv(control, &last, 1, 0);
+	if (n < 0)
+		warn("the control connection");
 	stop();
 	destroy();
 	rdma_destroy_ep(listen_id);
 	close(listener);
-	printf("%u frames%s\n", sequence, gone ? ", and the sender has gone" : "");
-	return gone;
+	printf("%u frames%s\n", sequence, n == 1 ? "" : ", and the sender has gone");
+	return n != 1;
 }
 
 int main(int argc, char **argv)

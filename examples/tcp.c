@@ -6,42 +6,38 @@
  * machine import.
  *
  *	cc tcp.c $(pkg-config --cflags --libs dlbuf)
- *	./a.out -l 10.0.0.2 7000		the receiver, at its own address
- *	./a.out 10.0.0.2 7000 /dev/video0	the sender, until Ctrl-C
+ *	./a.out -l 10.0.0.2 7000		the receiver of one sender, at its own address
+ *	./a.out 10.0.0.2 7000 /dev/video0	the sender
  *
- *	-n N	the sender ends after N frames
- *	-f NAME	the camera's format, by V4L2's name
- *	-t N	ends if the other machine does not answer for N seconds (10); the receiver has as long
- *		to take the rest after Ctrl-C or SIGTERM, and a second one ends the sender at once
+ *	-n N	the sender ends after N frames; without it, Ctrl-C ends both
+ *	-t N	both end if the other machine does not answer for N seconds (10)
  *	-s	prints a checksum of each frame, to compare both ends
- *	-e NAME	buffers of this exporter for the camera (udmabuf); the kernel may refuse their pages
- *	-k	the receiver waits for the next sender
- *
- * A frame has up to 64 MiB, in a format that dlbuf shows as planes. The addresses are IPv4's.
  *
  * Nothing is encrypted, and the receiver does not ask who sends: use it in a network that you
  * trust, or through a tunnel. The receiver validates each header before it allocates anything.
+ *
+ * A program for daily use would add: an end by a signal that is none of a failure; a new
+ * connection after one; several connections; a pool (pool.h) for a consumer that keeps frames;
+ * sends that do not block, so that the camera gets buffers back meanwhile; time, crop and colour
+ * of a frame; the choice of the camera's format; names of machines, and IPv6.
  */
+#include <arpa/inet.h>
 #include <endian.h>
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <net/if.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <signal.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <linux/errqueue.h>
@@ -52,42 +48,37 @@
 #include <dlbuf/dlbuf.h>
 
 #define BUFFERS 4
-#define MOST_BYTES (1ull << 26)		/* of a frame that the receiver accepts */
+#define MOST_BYTES (1ull << 26)		/* of a frame */
 
-/* A header is eight numbers of 64 bits, little-endian; a frame's bytes follow it. */
-enum { MAGIC, WIDTH, HEIGHT, CODE, PITCH, BYTES, SEQUENCE, RESERVED, NUMBERS };
-static const uint64_t magic = 0x3163746675626c64; /* "dlbuftc1" */
+/* Numbers are little-endian. The frame's bytes follow. `end` ends the frames. */
+struct header {
+	char magic[8];
+	uint64_t width, height, code, pitch, bytes, sequence, reserved;
+};
 
+static const struct header end = { .magic = "dlbuftc1" };
 static struct dlbuf_device *cpu;
-static const char *exporter = "udmabuf", *format;
 static int seconds = 10;
 static bool sums;
 
 /* ---------------------------------------------------------------- both ends */
 
-static bool works(int ret)
-{
-	if (ret)
-		warnx("%s", dlbuf_last_error());
-	return !ret;
-}
-
 static void must(int ret)
 {
-	if (!works(ret))
-		exit(1);
+	if (ret)
+		errx(1, "%s", dlbuf_last_error());
 }
 
 /* A connected socket, or one that listens. Accepted sockets have the options of their listener. */
-static int open_socket(const char *address, const char *port, bool listens)
+static int open_socket(const char *address, int port, bool listens)
 {
-	struct addrinfo hints = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM }, *a;
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
 	int new = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1, ms = 1000 * seconds;
-	int ret = getaddrinfo(address, port, &hints, &a);
 
-	if (ret)
-		errx(1, "%s port %s: %s", address, port, gai_strerror(ret));
-	/* Bytes that are not acknowledged, and a peer that is silent, end after the same time. */
+	/*
+	 * Bytes that are not acknowledged, a peer that does not read, and one that is silent end
+	 * the connection after the same time.
+	 */
 	if (new < 0 || setsockopt(new, SOL_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms)) ||
 	    setsockopt(new, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) ||
 	    setsockopt(new, SOL_TCP, TCP_KEEPIDLE, &on, sizeof(on)) ||
@@ -95,111 +86,89 @@ static int open_socket(const char *address, const char *port, bool listens)
 	    setsockopt(new, SOL_TCP, TCP_NODELAY, &on, sizeof(on)) ||
 	    setsockopt(new, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)))
 		err(1, "a TCP socket");
-	if (listens ? bind(new, a->ai_addr, a->ai_addrlen) || listen(new, 1) :
-		      connect(new, a->ai_addr, a->ai_addrlen))
-		err(1, "%s port %s", address, port);
-	freeaddrinfo(a);
+	if (inet_pton(AF_INET, address, &a.sin_addr) != 1)
+		errx(1, "%s is no IPv4 address", address);
+	if (listens ? bind(new, (void *)&a, sizeof(a)) || listen(new, 1) :
+		      connect(new, (void *)&a, sizeof(a)))
+		err(1, "%s port %d", address, port);
 	return new;
 }
 
-/* One tensor of all bytes of a buffer: of `fd`, or of a new one by an exporter. NULL: it fails. */
-static DLManagedTensorVersioned *bytes_of(int fd, const char *by, uint64_t bytes)
+/* A tensor of all bytes of a dma-buf. If *fd is -1, it is new. *fd becomes the tensor's own. */
+static DLManagedTensorVersioned *bytes_of(int *fd, uint64_t bytes)
 {
 	int64_t shape[] = { (int64_t)bytes };
 	DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 }, .shape = shape };
-	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = by);
+	DLBUF_INFO(dlbuf_tensor_info, info);
 	DLManagedTensorVersioned *t;
 
-	return works(fd >= 0 ? dlbuf_import(cpu, fd, &layout, NULL, &t) :
-			       dlbuf_alloc(&cpu, 1, &layout, &opts, &t)) ? t : NULL;
-}
-
-static int fd_of(const DLManagedTensorVersioned *t)
-{
-	DLBUF_INFO(dlbuf_tensor_info, info);
-
+	must(*fd < 0 ? dlbuf_alloc(&cpu, 1, &layout, NULL, &t) :
+		       dlbuf_import(cpu, *fd, &layout, NULL, &t));
 	must(dlbuf_tensor_get_info(t, &info));
-	return info.fd;
+	*fd = info.fd;
+	return t;
 }
 
-/* FNV-1a. */
-static uint64_t sum_of(const uint8_t *p, uint64_t bytes)
+/* Describes a frame without its fd. Ends the program if the header is not valid. */
+static struct dlbuf_frame frame_of(const struct header *h)
 {
-	uint64_t sum = 0xcbf29ce484222325;
-
-	while (bytes--)
-		sum = (sum ^ *p++) * 0x100000001b3;
-	return sum;
-}
-
-/* Validates a header, from which the frame is described. */
-static int describe(const uint64_t *h, struct dlbuf_frame *frame)
-{
+	uint64_t width = le64toh(h->width), height = le64toh(h->height), code = le64toh(h->code);
+	uint64_t pitch = le64toh(h->pitch), bytes = le64toh(h->bytes);
+	struct dlbuf_frame frame = {
+		.size = sizeof(frame), .width = (uint32_t)width, .height = (uint32_t)height,
+		.code = (uint32_t)code, .code_space = DLBUF_CODE_V4L2, .nplanes = 1,
+		.modifier = DLBUF_MOD_LINEAR, .order = DLBUF_ORDER_COMPLETE,
+		.planes[0] = { .pitch = (int64_t)pitch, .bytes = bytes },
+		.sequence = le64toh(h->sequence), .flags = DLBUF_FRAME_SEQUENCE,
+	};
 	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
 	uint32_t n;
 
-	uint64_t others = h[WIDTH] | h[HEIGHT] | h[CODE] | h[PITCH] | h[SEQUENCE];
+	if (memcmp(h->magic, end.magic, sizeof(h->magic)) || h->reserved || !bytes)
+		errx(1, "this is no sender of frames");
+	if ((width | height | code) > UINT32_MAX || pitch > MOST_BYTES || bytes > MOST_BYTES)
+		errx(1, "a frame is too large");
+	if (dlbuf_frame_layouts(&frame, NULL, layouts, &n))
+		errx(1, "a frame that cannot be: %s", dlbuf_last_error());
+	return frame;
+}
 
-	if (h[MAGIC] != magic || h[RESERVED] || (!h[BYTES] && others)) {
-		warnx("this is no sender of frames");
-		return -1;
-	}
-	if (h[WIDTH] > UINT32_MAX || h[HEIGHT] > UINT32_MAX || h[CODE] > UINT32_MAX ||
-	    h[PITCH] > MOST_BYTES || h[BYTES] > MOST_BYTES) {
-		warnx("a frame is too large");
-		return -1;
-	}
-	*frame = (struct dlbuf_frame){
-		.size = sizeof(*frame), .width = (uint32_t)h[WIDTH],
-		.height = (uint32_t)h[HEIGHT], .code = (uint32_t)h[CODE],
-		.code_space = DLBUF_CODE_V4L2, .modifier = DLBUF_MOD_LINEAR, .nplanes = 1,
-		.planes[0] = { .pitch = (int64_t)h[PITCH], .bytes = h[BYTES] },
-		.sequence = h[SEQUENCE], .flags = DLBUF_FRAME_SEQUENCE,
-		.order = DLBUF_ORDER_COMPLETE,
-	};
-	if (h[BYTES] && dlbuf_frame_layouts(frame, NULL, layouts, &n)) {
-		warnx("a frame that cannot be: %s", dlbuf_last_error());
-		return -1;
-	}
-	return 0;
+/* Ends a line about a frame: with a checksum (FNV-1a), if they are wanted. */
+static void end_line(const DLManagedTensorVersioned *t, uint64_t bytes)
+{
+	const uint8_t *p = t->dl_tensor.data;
+	uint64_t sum = 0xcbf29ce484222325;
+
+	while (sums && bytes--)
+		sum = (sum ^ *p++) * 0x100000001b3;
+	if (sums)
+		printf(", sum %016" PRIx64, sum);
+	putchar('\n');
 }
 
 /* ---------------------------------------------------------------- the sender */
 
-struct buffer {
-	DLManagedTensorVersioned *t;	/* its bytes */
-	const uint8_t *from;		/* what the kernel takes pages of */
-	bool sending, complete;		/* `complete`: the socket has all bytes */
-	bool copied;			/* by the kernel, which has reported it */
-	int error;			/* of MSG_ZEROCOPY, when send() copied instead */
-	uint32_t first, sent, done;	/* sends with MSG_ZEROCOPY: number of the first, counts */
-	uint64_t sequence, sum;
+struct sender {
+	struct buffer {
+		DLManagedTensorVersioned *t; /* its bytes */
+		int fd;
+		const char *from;	/* the mapping whose pages the kernel takes */
+		struct header header;
+		bool held;		/* by the socket, which has all bytes */
+		bool copied;		/* by the kernel, which has reported it */
+		int error;		/* of MSG_ZEROCOPY, when send() copied instead */
+		uint32_t first, sent, done; /* sends with it: number of the first, counts */
+	} buffers[BUFFERS];
+	int sock, camera;
+	int failure;			/* errno of the connection, or 0 */
+	int held;			/* buffers */
+	uint32_t number;		/* of the next send with MSG_ZEROCOPY */
+	int frames;			/* that were delivered */
+	bool scatter_gather;		/* of the network card */
 };
 
-static struct buffer buffers[BUFFERS];
-static int sock, camera, signals, events; /* `events`: of the other three, by epoll */
-static int failure;			/* errno of the connection, or 0 */
-static uint64_t header[NUMBERS];
-static uint32_t number;			/* of the next send with MSG_ZEROCOPY */
-static unsigned int frames, zero_copies; /* that were delivered */
-static unsigned int damaged;		/* frames, that were skipped */
-static bool scatter_gather;		/* of the network card */
-
-/* The number of signals. The first one ends the frames, the second one all waits. */
-static int stops(void)
-{
-	struct signalfd_siginfo info;
-	static int n;
-
-	while (read(signals, &info, sizeof(info)) > 0) {
-		n++;
-		alarm((unsigned int)seconds);
-	}
-	return n;
-}
-
 /* Without scatter-gather the kernel copies the pages for the card, and may not report it. */
-static bool has_scatter_gather(void)
+static bool has_scatter_gather(int sock)
 {
 	struct ethtool_value sg = { .cmd = ETHTOOL_GSG };
 	struct ifreq ifr = { .ifr_data = (void *)&sg };
@@ -217,461 +186,297 @@ static bool has_scatter_gather(void)
 	return !ioctl(sock, SIOCETHTOOL, &ifr) && sg.data;
 }
 
-static void queue(struct buffer *b)
+/* Gives the camera a buffer that neither this program nor the kernel uses. */
+static void queue(struct sender *s, struct buffer *b)
 {
-	struct v4l2_buffer buf = { .index = (uint32_t)(b - buffers), .m.fd = fd_of(b->t),
+	struct v4l2_buffer buf = { .index = (uint32_t)(b - s->buffers), .m.fd = b->fd,
 				   .type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
 				   .memory = V4L2_MEMORY_DMABUF };
 
-	if (ioctl(camera, VIDIOC_QBUF, &buf))
+	if (ioctl(s->camera, VIDIOC_QBUF, &buf))
 		err(1, "VIDIOC_QBUF");
 }
 
-/* The end of the access to a buffer, when neither this program nor the kernel uses it. */
-static void give_back(struct buffer *b)
+/* The end of the access that send_frame() began. */
+static void complete(struct sender *s, struct buffer *b)
 {
-	bool zero = scatter_gather && !b->copied && !b->error;
+	bool zero_copy = s->scatter_gather && !b->copied;
+	uint64_t bytes = le64toh(b->header.bytes);
 
-	if (!b->sending || !b->complete || b->done != b->sent)
-		return;
-	b->sending = false;
-	must(dlbuf_release(b->t, NULL, NULL));
-	queue(b);
-	if (failure) {
-		printf("frame %" PRIu64 ": not delivered\n", b->sequence);
-		return;
+	printf("frame %" PRIu64 ": ", le64toh(b->header.sequence));
+	if (s->failure) {
+		printf("not delivered\n");
+	} else {
+		s->frames++;
+		printf("%" PRIu64 " bytes, %s%s", bytes, b->error ? "copied by send(): " : zero_copy ?
+		       "zero copy" : "copied by the kernel", b->error ? strerror(b->error) : "");
+		end_line(b->t, bytes);
 	}
-	frames++;
-	zero_copies += zero;
-	printf("frame %" PRIu64 ": %" PRIu64 " bytes, ", b->sequence, header[BYTES]);
-	if (b->error)
-		printf("copied by send(): %s", strerror(b->error));
-	else
-		printf(zero ? "zero copy" : "copied by the kernel");
-	if (sums)
-		printf(", sum %016" PRIx64, b->sum);
-	putchar('\n');
-	fflush(stdout);
+	b->held = false;
+	s->held--;
+	must(dlbuf_release(b->t, NULL, NULL));
+	queue(s, b);
 }
 
-/* The number of buffers that are being sent, after what the kernel has reported. */
-static int sending(void)
+/* Takes the kernel's reports of sends whose pages it no longer uses. */
+static void take_reports(struct sender *s)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[256];
-	} control;
-	socklen_t len = sizeof(failure);
-	int n = 0;
+	_Alignas(struct cmsghdr) char control[256];
+	struct msghdr msg = { .msg_control = control, .msg_controllen = sizeof(control) };
+	socklen_t len = sizeof(s->failure);
 
-	for (;;) {
-		struct msghdr msg = { .msg_control = &control,
-				      .msg_controllen = sizeof(control) };
+	for (; recvmsg(s->sock, &msg, MSG_ERRQUEUE) >= 0; msg.msg_controllen = sizeof(control)) {
+		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+		struct sock_extended_err *e = (void *)CMSG_DATA(c);
 
-		if (recvmsg(sock, &msg, MSG_ERRQUEUE) < 0)
-			break;
-		for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
-			struct sock_extended_err *e = (void *)CMSG_DATA(c);
-
-			if (c->cmsg_level != SOL_IP || c->cmsg_type != IP_RECVERR ||
-			    e->ee_origin != SO_EE_ORIGIN_ZEROCOPY)
-				continue;
-			/* The sends with the numbers ee_info to ee_data, which wrap. */
-			for (uint32_t i = e->ee_info; i != e->ee_data + 1; i++)
-				for (struct buffer *b = buffers; b < buffers + BUFFERS; b++)
-					if (b->sending && i - b->first < b->sent) {
-						b->done++;
-						b->copied |= e->ee_code &
-							     SO_EE_CODE_ZEROCOPY_COPIED;
-					}
-		}
+		if (!c || c->cmsg_level != SOL_IP || c->cmsg_type != IP_RECVERR ||
+		    e->ee_origin != SO_EE_ORIGIN_ZEROCOPY)
+			continue;
+		/* The sends with the numbers ee_info to ee_data, which wrap. */
+		for (uint32_t i = e->ee_info; i != e->ee_data + 1; i++)
+			for (struct buffer *b = s->buffers; b < s->buffers + BUFFERS; b++)
+				if (i - b->first < b->sent) {
+					b->done++;
+					b->copied |= e->ee_code & SO_EE_CODE_ZEROCOPY_COPIED;
+				}
 	}
 	/* A failed connection drops its bytes, and the kernel reports them, but after the error. */
-	if (!failure)
-		getsockopt(sock, SOL_SOCKET, SO_ERROR, &failure, &len);
-	for (struct buffer *b = buffers; b < buffers + BUFFERS; b++) {
-		give_back(b);
-		n += b->sending;
-	}
-	return n;
+	if (!s->failure)
+		getsockopt(s->sock, SOL_SOCKET, SO_ERROR, &s->failure, &len);
+	for (struct buffer *b = s->buffers; b < s->buffers + BUFFERS; b++)
+		if (b->held && b->done == b->sent)
+			complete(s, b);
 }
 
-/* Waits for an event. -1: the connection has failed, ms are over, or a second signal has come. */
-static int wait_event(int ms)
+/* A buffer's bytes by MSG_ZEROCOPY where that works, a header (b is NULL) by a copy. */
+static void send_bytes(struct sender *s, struct buffer *b, const void *from, uint64_t bytes,
+		       int flags)
 {
-	struct epoll_event event;
-	int n = epoll_wait(events, &event, 1, ms);
+	int zero_copy = b ? MSG_ZEROCOPY : 0;
 
-	sending();
-	if (!failure && (!n || stops() > 1))
-		failure = n ? ECANCELED : ETIMEDOUT;
-	return failure ? -1 : 0;
-}
+	for (uint64_t at = 0; at < bytes && !s->failure;) {
+		ssize_t n = send(s->sock, (const char *)from + at, bytes - at,
+				 flags | zero_copy | MSG_NOSIGNAL);
 
-/* A buffer's bytes by MSG_ZEROCOPY where that works, others (b is NULL) by a copy. */
-static int send_bytes(struct buffer *b, const void *from, uint64_t bytes, int flags)
-{
-	bool zero = b;
-
-	for (uint64_t at = 0; at < bytes;) {
-		ssize_t n = send(sock, (const char *)from + at, bytes - at,
-				 flags | MSG_NOSIGNAL | MSG_DONTWAIT |
-				 (zero ? MSG_ZEROCOPY : 0));
-
-		if (n > 0) {
+		if (n >= 0) {
 			at += (uint64_t)n;
-			number += zero;
-			if (b)
-				b->sent += zero;
-		} else if (zero && (errno == ENOBUFS || errno == EFAULT)) {
+			if (zero_copy) {
+				s->number++;
+				b->sent++;
+			}
+		} else if (zero_copy && (errno == ENOBUFS || errno == EFAULT)) {
 			/* RLIMIT_MEMLOCK or optmem_max; pages that cannot be taken. */
-			zero = false;
+			zero_copy = 0;
 			b->error = errno;
-		} else if (errno != EAGAIN) {
-			failure = errno;
-			return -1;
-		} else if (wait_event(1000 * seconds)) {
-			return -1;
+		} else {
+			s->failure = errno;
 		}
 	}
-	return 0;
 }
 
-static void send_frame(struct buffer *b)
+static void send_frame(struct sender *s, struct buffer *b)
 {
-	uint64_t wire[NUMBERS];
-
 	must(dlbuf_acquire(b->t, DLBUF_READ, NULL, NULL));
-	b->sum = sums ? sum_of(b->t->dl_tensor.data, header[BYTES]) : 0;
-	b->sending = true;
-	b->complete = b->copied = false;
+	b->copied = false;
 	b->error = 0;
+	b->first = s->number;
 	b->sent = b->done = 0;
-	b->first = number;
-	header[SEQUENCE] = b->sequence;
-	for (int i = 0; i < NUMBERS; i++)
-		wire[i] = htole64(header[i]);
-	if (!send_bytes(NULL, wire, sizeof(wire), MSG_MORE))
-		send_bytes(b, b->from, header[BYTES], 0);
-	b->complete = true;
+	send_bytes(s, NULL, &b->header, sizeof(b->header), MSG_MORE);
+	send_bytes(s, b, b->from, le64toh(b->header.bytes), 0);
+	b->held = true;
+	s->held++;
 }
 
-/* The receiver closes the connection when it has all frames. */
-static void send_end(void)
+/* The camera's next frame, or NULL when the connection has failed. */
+static struct buffer *next_frame(struct sender *s)
 {
-	uint64_t end[NUMBERS] = { htole64(magic) };
-	char byte;
-	ssize_t n;
-
-	if (send_bytes(NULL, end, sizeof(end), 0))
-		return;
-	while ((n = recv(sock, &byte, 1, MSG_DONTWAIT)) < 0 && errno == EAGAIN)
-		if (wait_event(1000 * seconds))
-			return;
-	if (n)
-		failure = n < 0 ? errno : EPROTO; /* it answers */
-}
-
-/* The next one that is not damaged. NULL: the sender is to end. */
-static struct buffer *next_picture(void)
-{
+	/* A report is POLLERR. If the socket holds all buffers, only a report can come. */
+	struct pollfd fds[] = { { s->sock, 0, 0 }, { s->camera, POLLIN, 0 } };
 	struct v4l2_buffer buf = { .type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
 				   .memory = V4L2_MEMORY_DMABUF };
-	struct dlbuf_frame frame;
-	uint64_t h[NUMBERS];
+	struct buffer *b;
 
-	memcpy(h, header, sizeof(h));
-	while (!stops()) {
-		if (ioctl(camera, VIDIOC_DQBUF, &buf)) {
-			if (errno != EAGAIN)
-				err(1, "VIDIOC_DQBUF");
-			if (wait_event(-1))
-				break;
+	for (take_reports(s); !s->failure; take_reports(s)) {
+		if (poll(fds, 2, -1) < 0 || !fds[1].revents)
 			continue;
-		}
-		buffers[buf.index].sequence = buf.sequence;
-		/* sizeimage may be more than the picture. */
-		h[BYTES] = buf.bytesused;
-		if (!(buf.flags & V4L2_BUF_FLAG_ERROR) && !describe(h, &frame))
-			return &buffers[buf.index];
-		damaged++;
-		queue(&buffers[buf.index]);
+		if (ioctl(s->camera, VIDIOC_DQBUF, &buf))
+			err(1, "VIDIOC_DQBUF");
+		b = &s->buffers[buf.index];
+		b->header.bytes = htole64(buf.bytesused);
+		b->header.sequence = htole64(buf.sequence);
+		if (!(buf.flags & V4L2_BUF_FLAG_ERROR))
+			return b;
+		printf("frame %u: damaged\n", buf.sequence);
+		queue(s, b);
 	}
 	return NULL;
 }
 
-static void make_buffer(struct buffer *b)
+/* Makes a buffer for frames of this format, if the receiver will accept them. */
+static void make_buffer(struct sender *s, struct buffer *b, const struct v4l2_pix_format *pix)
 {
-	struct dlbuf_udmabuf mem;
+	struct dlbuf_udmabuf mem = { .fd = -1, .memfd = -1 };
 
-	if (strcmp(exporter, "udmabuf")) {
-		b->t = bytes_of(-1, exporter, header[BYTES]);
-		b->from = b->t ? b->t->dl_tensor.data : NULL;
-	} else {
-		must(dlbuf_udmabuf_create(header[BYTES], NULL, &mem));
-		b->t = bytes_of(mem.fd, NULL, header[BYTES]);
-		/* The kernel takes pages of the memfd's mapping, not of the udmabuf's. */
-		b->from = mmap(NULL, mem.bytes, PROT_READ, MAP_SHARED, mem.memfd, 0);
-		if (b->from == MAP_FAILED)
-			err(1, "mmap");
-		dlbuf_udmabuf_close(&mem);
-	}
-	if (!b->t)
-		exit(1);
-	queue(b);
+	b->header = end;
+	b->header.width = htole64(pix->width);
+	b->header.height = htole64(pix->height);
+	b->header.code = htole64(pix->pixelformat);
+	b->header.pitch = htole64(pix->bytesperline);
+	b->header.bytes = htole64(pix->sizeimage);
+	frame_of(&b->header);
+	/* Any dma-buf will do, but the kernel takes no pages of a dma-buf's own mapping. */
+	if (dlbuf_udmabuf_create(pix->sizeimage, NULL, &mem))
+		warnx("frames are copied: %s", dlbuf_last_error());
+	b->fd = mem.fd;
+	b->t = bytes_of(&b->fd, pix->sizeimage);
+	b->from = mem.memfd < 0 ? b->t->dl_tensor.data :
+		  mmap(NULL, mem.bytes, PROT_READ, MAP_SHARED, mem.memfd, 0);
+	if (b->from == MAP_FAILED)
+		err(1, "mmap");
+	dlbuf_udmabuf_close(&mem);
+	queue(s, b);
 }
 
-/* Ends with the camera's formats that the receiver takes. */
-static void refuse_format(const char *node)
-{
-	struct v4l2_fmtdesc d = { .type = V4L2_BUF_TYPE_VIDEO_CAPTURE };
-	DLBUF_INFO(dlbuf_format_info, info);
-
-	fprintf(stderr, "choose a format of %s by -f:", node);
-	for (; !ioctl(camera, VIDIOC_ENUM_FMT, &d); d.index++)
-		if (!dlbuf_format_find(d.pixelformat, 0, DLBUF_CODE_V4L2, &info) &&
-		    info.views & 1u << DLBUF_VIEW_PLANES)
-			fprintf(stderr, " %s", info.v4l2_name);
-	fputc('\n', stderr);
-	exit(1);
-}
-
-static void open_camera(const char *node)
+static void open_camera(struct sender *s, const char *node)
 {
 	enum v4l2_buf_type type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
 	struct v4l2_format fmt = { .type = type };
-	DLBUF_INFO(dlbuf_format_info, info);
-	struct dlbuf_frame frame;
 	struct v4l2_requestbuffers req = { .count = BUFFERS, .type = type,
 					   .memory = V4L2_MEMORY_DMABUF };
 
-	camera = open(node, O_RDWR | O_CLOEXEC | O_NONBLOCK);
-	if (camera < 0)
+	s->camera = open(node, O_RDWR | O_CLOEXEC);
+	if (s->camera < 0)
 		err(1, "%s", node);
-	if (ioctl(camera, VIDIOC_G_FMT, &fmt))
-		err(1, "%s: no single-planar camera", node);
-	if (format) {
-		must(dlbuf_format_find_name(format, DLBUF_CODE_V4L2, &info));
-		fmt.fmt.pix.pixelformat = info.v4l2_code;
-		fmt.fmt.pix.bytesperline = fmt.fmt.pix.sizeimage = 0;
-		if (ioctl(camera, VIDIOC_S_FMT, &fmt))
-			err(1, "%s: VIDIOC_S_FMT", node);
-		if (fmt.fmt.pix.pixelformat != info.v4l2_code) {
-			warnx("%s does not give %s", node, format);
-			refuse_format(node);
-		}
-	}
-	if (ioctl(camera, VIDIOC_REQBUFS, &req))
+	if (ioctl(s->camera, VIDIOC_G_FMT, &fmt) || ioctl(s->camera, VIDIOC_REQBUFS, &req))
 		err(1, "%s: no single-planar camera that takes dma-bufs", node);
 	if (req.count != BUFFERS)
 		errx(1, "%s wants %u buffers", node, req.count);
-	header[MAGIC] = magic;
-	header[WIDTH] = fmt.fmt.pix.width;
-	header[HEIGHT] = fmt.fmt.pix.height;
-	header[CODE] = fmt.fmt.pix.pixelformat;
-	header[PITCH] = fmt.fmt.pix.bytesperline;
-	header[BYTES] = fmt.fmt.pix.sizeimage;
-	if (describe(header, &frame))
-		refuse_format(node);
-	for (struct buffer *b = buffers; b < buffers + BUFFERS; b++)
-		make_buffer(b);
-	if (ioctl(camera, VIDIOC_STREAMON, &type))
+	for (int i = 0; i < BUFFERS; i++)
+		make_buffer(s, &s->buffers[i], &fmt.fmt.pix);
+	if (ioctl(s->camera, VIDIOC_STREAMON, &type))
 		err(1, "VIDIOC_STREAMON");
 }
 
-static int send_all(const char *address, const char *port, const char *node, unsigned int most)
+static int send_all(const char *address, int port, const char *node, int most)
 {
-	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET };
+	struct timeval limit = { .tv_sec = seconds };
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
-	int on = 1, left;
-	sigset_t set;
+	struct sender s = { .failure = 0 };
+	struct buffer *b;
+	int on = 1;
+	ssize_t n;
+	char byte;
 
-	open_camera(node);
-	sock = open_socket(address, port, false);
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGALRM);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-	events = epoll_create1(EPOLL_CLOEXEC);
-	if (setsockopt(sock, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)) ||
-	    epoll_ctl(events, EPOLL_CTL_ADD, sock, &event) ||
-	    epoll_ctl(events, EPOLL_CTL_ADD, camera, &event) ||
-	    epoll_ctl(events, EPOLL_CTL_ADD, signals, &event))
-		err(1, "SO_ZEROCOPY or epoll");
-	scatter_gather = has_scatter_gather();
-	for (unsigned int n = 0; !failure && (!most || n < most); n++) {
-		struct buffer *b = NULL;
-
-		while (sending() == BUFFERS && !wait_event(1000 * seconds))
-			;
-		if (!failure)
-			b = next_picture();
-		if (!b)
-			break;
-		send_frame(b);
+	open_camera(&s, node);
+	s.sock = open_socket(address, port, false);
+	s.scatter_gather = has_scatter_gather(s.sock);
+	if (setsockopt(s.sock, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)) ||
+	    setsockopt(s.sock, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)))
+		err(1, "SO_ZEROCOPY");
+	while (most-- && (b = next_frame(&s)))
+		send_frame(&s, b);
+	/* The receiver closes the connection when it has all frames. */
+	send_bytes(&s, NULL, &end, sizeof(end), 0);
+	if (!s.failure && (n = recv(s.sock, &byte, 1, 0)))
+		s.failure = n > 0 ? EPROTO : errno == EAGAIN ? ETIMEDOUT : errno;
+	if (s.failure) {
+		warnx("the connection has failed after %d frames: %s%s", s.frames,
+		      strerror(s.failure), s.failure == ETIMEDOUT ?
+		      " (or the receiver has another sender)" : "");
+		connect(s.sock, &none, sizeof(none)); /* drops what the socket has */
 	}
-	if (!failure)
-		send_end();
-	if (failure) {
-		warnx("the connection has failed after %u frames: %s%s", frames, strerror(failure),
-		      failure == ETIMEDOUT ? " (or the receiver has another sender)" : "");
-		/* Drops what the socket has. */
-		connect(sock, &none, sizeof(none));
-	}
-	while ((left = sending()) && epoll_wait(events, &event, 1, 1000 * seconds))
-		;
-	printf("%u frames, %u of them zero copy; %u damaged; %d of %d buffers are back%s\n",
-	       frames, zero_copies, damaged, BUFFERS - left, BUFFERS,
-	       scatter_gather ? "" : "; the network card has no scatter-gather");
-	close(sock);
-	close(events);
-	close(signals);
-	close(camera);
-	for (struct buffer *b = buffers; b < buffers + BUFFERS; b++)
+	/* The card may still use some pages. The socket has failed, so poll() would not wait. */
+	for (int i = 0; take_reports(&s), s.held && i < 100 * seconds; i++)
+		poll(NULL, 0, 10);
+	printf("%d frames; %d of %d buffers are back\n", s.frames, BUFFERS - s.held, BUFFERS);
+	close(s.sock);
+	close(s.camera);
+	for (b = s.buffers; b < s.buffers + BUFFERS; b++)
 		b->t->deleter(b->t);
-	return failure || left;
+	return s.failure || s.held;
 }
 
 /* ---------------------------------------------------------------- the receiver */
 
-static int get(int from, void *to, uint64_t bytes, unsigned int n)
+static void get(int from, void *to, uint64_t bytes, int frames)
 {
 	for (uint64_t at = 0; at < bytes;) {
-		ssize_t got = recv(from, (char *)to + at, bytes - at, MSG_WAITALL);
+		ssize_t n = recv(from, (char *)to + at, bytes - at, MSG_WAITALL);
 
-		if (got > 0) {
-			at += (uint64_t)got;
-		} else if (!got) {
-			warnx("the sender has gone before its end, after %u frames", n);
-			return -1;
-		} else if (errno != EINTR) {
-			warn("the connection has failed after %u frames", n);
-			return -1;
-		}
+		if (n < 0)
+			err(1, "the connection has failed after %d frames", frames);
+		if (!n)
+			errx(1, "the sender has gone before its end, after %d frames", frames);
+		at += (uint64_t)n;
 	}
-	return 0;
 }
 
-static int consume(const struct dlbuf_frame *frame, const DLManagedTensorVersioned *bytes)
+/* Each frame is consumed before the next one overwrites it. A failure ends the program. */
+static int receive_all(const char *address, int port)
 {
-	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	int listener = open_socket(address, port, true), from = accept(listener, NULL, NULL);
+	DLManagedTensorVersioned *bytes = NULL, *t[DLBUF_MAX_PLANES];
+	struct header first, h;
+	int frames = 0, fd = -1;
 	uint32_t n;
 
-	int ret = -1;
+	if (from < 0)
+		err(1, "accept");
+	for (; get(from, &h, sizeof(h), frames), memcmp(&h, &end, sizeof(h)); frames++) {
+		struct dlbuf_frame frame = frame_of(&h);
 
-	if (!works(dlbuf_import_frame(cpu, frame, NULL, t, &n)))
-		return -1;
-	if (works(dlbuf_acquire_all(t, n, DLBUF_READ, NULL, NULL))) {
+		if (!bytes) {
+			bytes = bytes_of(&fd, frame.planes[0].bytes);
+			first = h;
+		}
+		if (memcmp(&first, &h, offsetof(struct header, sequence)))
+			errx(1, "the size or the format of the frames has changed");
+		must(dlbuf_acquire(bytes, DLBUF_WRITE, NULL, NULL));
+		get(from, bytes->dl_tensor.data, frame.planes[0].bytes, frames);
+		must(dlbuf_release(bytes, NULL, NULL));
+
+		frame.planes[0].fd = fd;
+		must(dlbuf_import_frame(cpu, &frame, NULL, t, &n));
+		must(dlbuf_acquire_all(t, n, DLBUF_READ, NULL, NULL));
 		/* The program works on t[0]->dl_tensor here, or gives it to a framework. */
-		printf("frame %" PRIu64 ": %" PRIu64 " bytes, planes: %u", frame->sequence,
-		       frame->planes[0].bytes, n);
-		if (sums)
-			printf(", sum %016" PRIx64,
-			       sum_of(bytes->dl_tensor.data, frame->planes[0].bytes));
-		putchar('\n');
-		fflush(stdout);
-		ret = 0;
+		printf("frame %" PRIu64 ": %" PRIu64 " bytes, planes: %u", frame.sequence,
+		       frame.planes[0].bytes, n);
+		end_line(bytes, frame.planes[0].bytes);
+		while (n--)
+			t[n]->deleter(t[n]); /* releases it, too */
 	}
-	while (n--)
-		t[n]->deleter(t[n]); /* releases it, too */
-	return ret;
-}
-
-/*
- * The frames of one connection. Each is consumed before the next is received, so there is one
- * buffer; consumers that keep frames need a pool (pool.h).
- */
-static int receive(int from)
-{
-	DLManagedTensorVersioned *t = NULL;
-	uint64_t h[NUMBERS], first[NUMBERS];
-	struct dlbuf_frame frame;
-	int status = 1;
-
-	for (unsigned int n = 0; !get(from, h, sizeof(h), n); n++) {
-		for (int i = 0; i < NUMBERS; i++)
-			h[i] = le64toh(h[i]);
-		if (describe(h, &frame))
-			break;
-		if (!h[BYTES]) {
-			printf("%u frames\n", n);
-			fflush(stdout);
-			status = 0;
-			break;
-		}
-		if (!n)
-			memcpy(first, h, sizeof(first));
-		if (memcmp(first + WIDTH, h + WIDTH, (SEQUENCE - WIDTH) * sizeof(*h))) {
-			warnx("the size or the format of the frames has changed");
-			break;
-		}
-		if ((!t && !(t = bytes_of(-1, NULL, h[BYTES]))) ||
-		    !works(dlbuf_acquire(t, DLBUF_WRITE, NULL, NULL)) ||
-		    get(from, t->dl_tensor.data, h[BYTES], n) ||
-		    !works(dlbuf_release(t, NULL, NULL)))
-			break;
-		frame.planes[0].fd = fd_of(t);
-		if (consume(&frame, t))
-			break;
-	}
-	if (t)
-		t->deleter(t);
-	return status;
-}
-
-static int receive_all(const char *address, const char *port, bool keep)
-{
-	int listener = open_socket(address, port, true), status, from;
-
-	do {
-		from = accept(listener, NULL, NULL);
-		if (from < 0)
-			err(1, "accept");
-		status = receive(from);
-		close(from);
-		dlbuf_device_trim(cpu, 0);
-	} while (keep);
+	printf("%d frames\n", frames);
+	if (bytes)
+		bytes->deleter(bytes);
+	close(from);
 	close(listener);
-	return status;
-}
-
-/* 1 to `most`; 0 for other words. */
-static unsigned int number_of(const char *word, unsigned int most)
-{
-	char *end;
-	unsigned long n = strtoul(word, &end, 10);
-
-	return *word >= '0' && *word <= '9' && !*end && n <= most ? (unsigned int)n : 0;
+	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	bool listens = false, keep = false, wrong = false;
-	unsigned int most = 0;
-	int c, status;
+	int c, port, most = INT_MAX, status;
+	bool listens = false;
 
-	while ((c = getopt(argc, argv, "lksn:t:e:f:")) != -1) {
-		if (c == 'n')
-			wrong |= !(most = number_of(optarg, UINT32_MAX));
-		else if (c == 't')
-			wrong |= !(seconds = (int)number_of(optarg, 86400));
-		else if (c == 'e')
-			exporter = optarg;
-		else if (c == 'f')
-			format = optarg;
-		else if (c == '?')
-			return 2;
+	while ((c = getopt(argc, argv, "lsn:t:")) != -1) {
 		listens |= c == 'l';
-		keep |= c == 'k';
 		sums |= c == 's';
+		if (c == 'n')
+			most = atoi(optarg);
+		if (c == 't')
+			seconds = atoi(optarg);
+		if (c == '?')
+			return 2;
 	}
-	if (wrong || argc - optind != (listens ? 2 : 3) || !number_of(argv[optind + 1], 65535))
-		errx(2, "usage: [-l] [-k] [-s] [-n N] [-t N] [-e NAME] [-f NAME] ADDRESS PORT [NODE]");
+	argv += optind;
+	argc -= optind;
+	port = argc > 1 ? atoi(argv[1]) : 0;
+	if (argc != (listens ? 2 : 3) || port < 1 || port > 65535 || most < 1 || seconds < 1 ||
+	    seconds > 86400)
+		errx(2, "usage: [-s] [-n N] [-t N] [-l] ADDRESS PORT [NODE]");
+	setlinebuf(stdout);
 	must(dlbuf_device_open("cpu", NULL, &cpu));
-	status = listens ? receive_all(argv[optind], argv[optind + 1], keep) :
-			   send_all(argv[optind], argv[optind + 1], argv[optind + 2], most);
+	status = listens ? receive_all(argv[0], port) : send_all(argv[0], port, argv[2], most);
 	dlbuf_device_close(cpu);
 	if (fflush(stdout) || ferror(stdout))
 		errx(1, "standard output: not all was written");

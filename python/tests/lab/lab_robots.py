@@ -348,7 +348,8 @@ def viewer(patterns):
 
     @case
     def a_link_that_is_down():
-        """For two seconds, in which the robot sends: no frame is lost."""
+        """For two seconds, in which the robot sends: no frame is lost. The publisher waits for the
+        network. With one that drops, frames never arrive."""
         with frames(32) as subscriber:
             robots[-1].tell("stream")
             got = [next(subscriber).sequence for _ in range(FRAMES)]
