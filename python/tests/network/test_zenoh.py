@@ -281,6 +281,36 @@ def test_sizes_grow(session):
                     same(got, frame)
 
 
+def test_the_end_of_planes(session):
+    """Each access ends, and each tensor is closed, also if the end of another one raises."""
+    frame = picture()
+    planes = frame.planes("read")
+    called = []
+
+    class Raises:
+        def __init__(self, plane):
+            self.plane = plane
+
+        def __exit__(self, *error):
+            self.plane.__exit__(*error)
+            called.append("exit")
+            raise ZeroDivisionError(len(called))
+
+        def close(self):
+            self.plane.close()
+            called.append("close")
+            raise ZeroDivisionError(len(called))
+
+    y, uv = planes.__enter__()
+    planes._entered[:] = [(Raises(y), Raises(uv))]
+    with pytest.raises(ZeroDivisionError, match="4"):
+        planes.__exit__(None, None, None)
+    assert called == ["exit", "exit", "close", "close"] and y.closed and uv.closed
+    with planes as (y, _), planes as (again, _):
+        assert y.acquired and again.acquired
+    assert y.closed and again.closed
+
+
 def test_after_close(session):
     """Frames stay valid; threads, tasks and other loops end."""
     frames = dlbuf.zenoh.subscribe(KEY, session, timeout=None)
