@@ -187,6 +187,27 @@ def test_every_byte():
     assert taken > 1000
 
 
+def test_a_stream():
+    """Its first message is read and written as a whole. The others have their own times and
+    numbers, and are checked."""
+    kept = _message._constant_body, _message._parse_constant
+    for f in kept:
+        f.cache_clear()
+    for n in range(5):
+        for first in FRAME, TENSOR:
+            m = first._replace(number=n, frame=first.frame._replace(
+                sequence=n, timestamp_ns=n - 2))
+            payload = PAYLOAD if first is FRAME else TENSOR_BYTES
+            assert parse(pack(m, payload), payload) == m
+    assert [f.cache_info().misses for f in kept] == [2, 2]
+    for at, without in (224, {"clock": dlbuf.Clock.NONE}), (232, {"sequence": None}):
+        m = FRAME._replace(frame=frame(**{"timestamp_ns": 0, "sequence": 0, **without}))
+        data = pack(m, PAYLOAD)
+        assert parse(data, PAYLOAD)
+        with pytest.raises(Refused, match="without"):
+            parse(data[:at] + b"\1" + data[at + 1:], PAYLOAD)
+
+
 def test_document():
     """docs/wire.md has each field, where it is."""
     path = os.path.join(os.path.dirname(__file__), "../../../docs/wire.md")
