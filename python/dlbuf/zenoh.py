@@ -15,7 +15,6 @@ copied: at each end once by dlbuf, and once between Python and Zenoh.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import functools
 import importlib
@@ -29,7 +28,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from . import _dlbuf, _ros2  # pyright: ignore[reportPrivateUsage]
@@ -41,7 +40,7 @@ from ._message import Tensor as _Input
 from ._prepare import PrepareInfo, Preparer
 from ._producers import alloc, best_view, find_format, find_view, integers
 from ._stream import Stream
-from ._types import Access, CodeSpace, Plane, View
+from ._types import Access, CodeSpace, DType, Plane, View
 from ._v4l2 import check_process
 
 if TYPE_CHECKING:
@@ -157,65 +156,63 @@ class _End:
 # --------------------------------------------------------------- publishing
 
 
-def _extent(tensor: Tensor) -> int:
-    """Bytes from the first element to the end of the last one."""
-    if any(s < 0 for s in tensor.strides):
-        raise UnsupportedError(_EOPNOTSUPP, "the frame's rows are bottom-up: they are not sent")
-    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.strides, strict=True))
-    return (last + 1) * tensor.dtype.itemsize
+@functools.lru_cache(maxsize=16)
+def _places(layouts: tuple[tuple[tuple[int, ...], tuple[int, ...], DType], ...]
+            ) -> tuple[tuple[Plane, ...], int]:
+    """Where the planes of these (shape, strides, dtype) are in a message, and its size."""
+    places: list[Plane] = []
+    end = 0
+    for shape, strides, dtype in layouts:
+        if any(s < 0 for s in strides):
+            raise UnsupportedError(_EOPNOTSUPP,
+                                   "the frame's rows are bottom-up: they are not sent")
+        last = sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+        pitch = strides[0] * dtype.itemsize if len(shape) > 1 else 0
+        places.append(Plane(-1, pitch, end + -end % ALIGN, (last + 1) * dtype.itemsize))
+        end = places[-1].offset + places[-1].bytes
+    return tuple(places), end
 
 
-def _join(pieces: list[Any], spares: deque[bytearray]) -> bytearray:
-    """As b"".join(), into the memory of an earlier message if it has the size: the page faults of
-    new memory cost more than the copy."""
-    n = sum(map(len, pieces))
-    try:
-        data = spares.pop()
-    except IndexError:
-        data = bytearray()
-    if len(data) != n:
-        data = bytearray(n)
-    with memoryview(data) as m:
-        end = 0
-        for piece in pieces:
-            m[end:end + len(piece)] = piece
-            end += len(piece)
-    return data
+@functools.lru_cache(maxsize=16)
+def _whole_view(code: int, space: CodeSpace, modifier: int) -> View:
+    return best_view(find_format(code, space, modifier)[0])
 
 
-@contextlib.contextmanager
-def _all_of(frame: TensorFrame, cpu: Device, crop: bool
-            ) -> Generator[tuple[Tensor, ...], None, None]:
-    """All planes of a frame as tensors, when its fences have signalled."""
+def _whole(frame: TensorFrame, cpu: Device, crop: bool) -> TensorFrame:
+    """All planes of a frame, on the CPU."""
     info = own_fds(frame)
     if any(p.fd < 0 for p in info.planes):
         raise UnsupportedError(_EOPNOTSUPP, "the tensors do not show all of the frame's planes")
     info = info._replace(crop=info.crop if crop else None,
-                         view=best_view(find_format(info.code, info.space, info.modifier)[0]))
+                         view=_whole_view(info.code, info.space, info.modifier))
     size, planes, visible, number, *_ = frame_args(info)
-    with TensorFrame(_dlbuf.import_frame(cpu, info, size, planes, visible, number, Access.READ,
-                                         0, None, None), info) as whole:
-        with whole.planes("read") as tensors:
-            yield tensors
+    return TensorFrame(_dlbuf.import_frame(cpu, info, size, planes, visible, number, Access.READ,
+                                           0, None, None), info)
+
+
+def _memory(size: int, spares: deque[bytearray]) -> bytearray:
+    """That of an earlier message if it has the size: the page faults of new memory cost more
+    than the copy."""
+    try:
+        data = spares.pop()
+    except IndexError:
+        data = bytearray()
+    return data if len(data) == size else bytearray(size)
 
 
 def _bytes_of(frame: TensorFrame, cpu: Device, spares: deque[bytearray]
               ) -> tuple[bytearray, tuple[Plane, ...]]:
-    """A copy of the planes with their padding between rows."""
-    pieces: list[Any] = []
-    sent: list[Plane] = []
-    end = 0
-    with _all_of(frame, cpu, False) as tensors:
-        for t in tensors:
-            pad, n = -end % ALIGN, _extent(t)
-            pitch = t.strides[0] * t.dtype.itemsize if t.ndim > 1 else 0
-            pieces += [bytes(pad), memoryview(_dlbuf.from_memory(
-                t, t.data, (n,), "uint8", None, True, (1, 0)))]
-            sent.append(Plane(-1, pitch, end + pad, n))
-            end += pad + n
-        data = _join(pieces, spares)
-        del pieces
-    return data, tuple(sent)
+    """A copy of the planes with their padding between rows, when the fences have signalled."""
+    with _whole(frame, cpu, False) as whole, whole.planes("read") as tensors:
+        places, size = _places(tuple((t.shape, t.strides, t.dtype) for t in tensors))
+        data, end = _memory(size, spares), 0
+        with memoryview(data) as m:
+            for t, p in zip(tensors, places, strict=True):
+                m[end:p.offset] = bytes(p.offset - end)
+                end = p.offset + p.bytes
+                m[p.offset:end] = _dlbuf.from_memory(t, t.data, (p.bytes,), "uint8", None, True,
+                                                     (1, 0))
+    return data, places
 
 
 def _image_of(frame: TensorFrame, cpu: Device, frame_id: str) -> tuple[bytes, int]:
@@ -227,7 +224,7 @@ def _image_of(frame: TensorFrame, cpu: Device, frame_id: str) -> tuple[bytes, in
     encoding = _ros2.encoding_of(shown)
     pieces: list[Any] = []
     more = 0
-    with _all_of(frame, cpu, True) as tensors:
+    with _whole(frame, cpu, True) as whole, whole.planes("read") as tensors:
         for t in tensors:
             m = memoryview(t)
             more += 0 if m.c_contiguous else m.nbytes
@@ -452,7 +449,9 @@ class _Slot:
 
 
 def _give_back(free: deque[_Slot], event: _Event, slot: _Slot) -> None:
-    free.append(slot)
+    """To the front: the buffer that was used last is the one in the CPU's caches, and a program
+    that holds few frames makes few buffers."""
+    free.appendleft(slot)
     event.set()
 
 
@@ -560,7 +559,8 @@ class Subscriber(_End, Stream[Received]):
 
     def _arrived(self, sample: Any) -> None:
         try:
-            message = self._parse(sample)
+            payload = sample.payload
+            message = self._parse(sample, len(payload))
         except Refused as e:
             with self._lock:
                 self.refused += 1
@@ -569,24 +569,23 @@ class Subscriber(_End, Stream[Received]):
         with self._lock:
             self.received += 1
             self._count(message)
-            self._queue.append((message, sample.payload))
+            self._queue.append((message, payload))
             if len(self._queue) > self._limit:
                 self._queue.popleft()
                 self.dropped += 1
         self._event.set()
 
-    def _parse(self, sample: Any) -> Message:
+    def _parse(self, sample: Any, payload: int) -> Message:
         """Looks at the message only: the payload stays where Zenoh has it."""
-        if str(sample.encoding) != ENCODING:
-            raise Refused(_EPROTO, f"the encoding is {str(sample.encoding)[:80]!r}, and not "
-                          f"{ENCODING}")
-        if not sample.attachment:
+        encoding, attachment = str(sample.encoding), sample.attachment
+        if encoding != ENCODING:
+            raise Refused(_EPROTO, f"the encoding is {encoding[:80]!r}, and not {ENCODING}")
+        if not attachment:
             raise Refused(_EPROTO, "a sample without the attachment that has the message")
-        size = len(sample.attachment)
+        size = len(attachment)
         if size > MAX_BYTES:
             raise Refused(_EPROTO, f"{size} bytes are too many for a message")
-        message = parse(sample.attachment.to_bytes(), len(sample.payload), self._view,
-                        self._max_bytes)
+        message = parse(attachment.to_bytes(), payload, self._view, self._max_bytes)
         f = message.frame
         if self._format and (message.tensor or
                              find_format(f.code, f.space, f.modifier)[0] != self._format):

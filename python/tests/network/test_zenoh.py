@@ -281,6 +281,22 @@ def test_sizes_grow(session):
                     same(got, frame)
 
 
+def test_buffers_are_used_again(session):
+    """As many of the pool are made as the program has held at a time, and the one that came back
+    last is the next."""
+    with dlbuf.zenoh.subscribe(KEY, session) as frames, \
+            dlbuf.zenoh.Publisher(KEY, session) as publisher:
+        for n, count in enumerate((1, 1, 1, 2, 2, 1)):
+            got = []
+            for _ in range(count):
+                publisher.put(picture(n))
+                got.append(next(frames))
+            del got
+            assert frames.held == 0
+            assert sum(slot.buffer is not None for slot in frames._free) == max(
+                (1, 1, 1, 2, 2, 1)[:n + 1])
+
+
 def test_the_end_of_planes(session):
     """Each access ends, and each tensor is closed, also if the end of another one raises."""
     frame = picture()
