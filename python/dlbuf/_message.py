@@ -22,7 +22,7 @@ from ._types import (MOD_LINEAR, Clock, CodeSpace, Colour, DType, Field, Frame, 
 
 _EPROTO = 71
 MAGIC, VERSION = 0x4E424C44, 1
-FRAME, TENSOR = 1, 2
+FRAME, TENSOR, END = 1, 2, 3
 MAX_PLANES = 4
 # [1, channels, height, width] or [1, height, width, channels].
 NDIM = 4
@@ -82,6 +82,14 @@ class Message(NamedTuple):
     tensor: Tensor | None
 
 
+class End(NamedTuple):
+    """A publisher's last message, without a payload. number is that of the message that would
+    be next."""
+
+    publisher: int
+    number: int
+
+
 class Refused(UnsupportedError):
     """A message that is not valid: EPROTO."""
 
@@ -115,6 +123,11 @@ def pack(message: Message, payload: int) -> bytes:
     return _write("head", magic=MAGIC, version=VERSION, kind=kind,
                   bytes=_STRUCTS["head"].size + len(body), reserved=0, payload=payload,
                   publisher=message.publisher, number=message.number) + body
+
+
+def pack_end(end: End) -> bytes:
+    return _write("head", magic=MAGIC, version=VERSION, kind=END, bytes=_STRUCTS["head"].size,
+                  reserved=0, payload=0, publisher=end.publisher, number=end.number)
 
 
 @functools.lru_cache(maxsize=_KEPT)
@@ -233,22 +246,28 @@ def _tensor(data: bytes, payload: int) -> Tensor:
 
 
 def parse(data: bytes, payload: int, view: View | None = None,
-          max_bytes: int = 1 << 63) -> Message:
+          max_bytes: int = 1 << 63) -> Message | End:
     """The message of a payload of so many bytes; raises Refused with the reason.
 
     view: the tensors that will be made of a frame, which are inside its planes then.
     """
-    if len(data) < _FIXED:
+    if len(data) < _STRUCTS["head"].size:
         _refuse(f"{len(data)} bytes are too few for a message")
     head = _read("head", data, 0)
     if head["magic"] != MAGIC:
         _refuse(f"magic 0x{head['magic']:08x} is not that of a message")
     if head["version"] != VERSION:
         _refuse(f"the message has version {head['version']}, this dlbuf knows {VERSION}")
-    if head["kind"] not in (FRAME, TENSOR) or head["reserved"]:
+    if head["kind"] not in (FRAME, TENSOR, END) or head["reserved"]:
         _refuse(f"kind {head['kind']}, reserved {head['reserved']}")
     if head["bytes"] != len(data):
         _refuse(f"{len(data)} bytes, and not {head['bytes']} as it says")
+    if head["kind"] == END:
+        if len(data) != _STRUCTS["head"].size or payload or head["payload"]:
+            _refuse(f"the end of a publication with {len(data)} bytes and a payload of {payload}")
+        return End(head["publisher"], head["number"])
+    if len(data) < _FIXED:
+        _refuse(f"{len(data)} bytes are too few for a message")
     if head["payload"] != payload or not 0 < payload <= max_bytes:
         _refuse(f"a payload of {payload} bytes; the message says {head['payload']}, and at most "
                 f"{max_bytes} are taken")

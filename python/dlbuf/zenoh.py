@@ -15,6 +15,7 @@ copied: at each end once by dlbuf, and once between Python and Zenoh.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import importlib
@@ -35,7 +36,7 @@ from . import _dlbuf, _ros2  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Device, Tensor
 from ._errors import ClosedError, DeadlineError, InvalidError, UnsupportedError
 from ._frames import TensorFrame, frame_args, own_fds
-from ._message import ALIGN, MAX_BYTES, Message, Refused, in_real_time, pack, parse
+from ._message import ALIGN, MAX_BYTES, End, Message, Refused, in_real_time, pack, pack_end, parse
 from ._message import Tensor as _Input
 from ._prepare import PrepareInfo, Preparer
 from ._producers import alloc, best_view, find_format, find_view, integers
@@ -64,7 +65,8 @@ _MAX_KEY = 4096
 # A publisher's number that is further from its last one begins a new count.
 _MAX_GAP = 1 << 20
 _PAGE = 4096
-# In seconds. The end of a session does not wake its subscribers, which look for it so often.
+# In seconds. The end of a session does not wake its subscribers, which look for it so often. A
+# publisher's last messages may arrive after its token, for so long.
 _LOOK = 1
 # The least code of one value in a byte: a buffer of bytes, as a frame with a lease.
 _BYTES_OF = int.from_bytes(b"R8  ", "little"), CodeSpace.DRM
@@ -355,9 +357,14 @@ class Publisher(_End):
     def close(self) -> None:
         """Ends the publication, and a session of its own; a second call does nothing.
 
+        Tells subscribers how many messages there were, and waits for a put() of another thread.
+
         >>> import dlbuf.zenoh
         >>> dlbuf.zenoh.Publisher("a/key").close()
         """
+        if not self.closed and self.ros2 is None and os.getpid() == self._pid:
+            with self._lock, contextlib.suppress(_zenoh().ZError):
+                self._publisher.put(b"", attachment=pack_end(End(self._id, self.sent)))
         self._ending()
         self._cpu.trim()
 
@@ -510,6 +517,10 @@ class Subscriber(_End, Stream[Received]):
         self._free = deque(_Slot() for _ in range(pool))
         self._numbers: dict[int, int] = {}
         self._alive: set[str] = set()
+        # Publishers that have said their end and have a token, and, with the time until which
+        # their last messages may come, those of which it is the other way round.
+        self._ended: deque[int] = deque(maxlen=_MAX_PUBLISHERS)
+        self._leaving: dict[int, float] = {}
         self._gone = False
         super().__init__(key, session)
         z = self._session
@@ -567,15 +578,18 @@ class Subscriber(_End, Stream[Received]):
                 self.refusal = str(e.strerror)
             return
         with self._lock:
-            self.received += 1
             self._count(message)
+            if isinstance(message, End):
+                self._end(message.publisher)
+                return
+            self.received += 1
             self._queue.append((message, payload))
             if len(self._queue) > self._limit:
                 self._queue.popleft()
                 self.dropped += 1
         self._event.set()
 
-    def _parse(self, sample: Any, payload: int) -> Message:
+    def _parse(self, sample: Any, payload: int) -> Message | End:
         """Looks at the message only: the payload stays where Zenoh has it."""
         encoding, attachment = str(sample.encoding), sample.attachment
         if encoding != ENCODING:
@@ -586,6 +600,8 @@ class Subscriber(_End, Stream[Received]):
         if size > MAX_BYTES:
             raise Refused(_EPROTO, f"{size} bytes are too many for a message")
         message = parse(attachment.to_bytes(), payload, self._view, self._max_bytes)
+        if isinstance(message, End):
+            return message
         f = message.frame
         if self._format and (message.tensor or
                              find_format(f.code, f.space, f.modifier)[0] != self._format):
@@ -593,7 +609,13 @@ class Subscriber(_End, Stream[Received]):
                           if message.tensor is None else "a model's input, and not a frame")
         return message
 
-    def _count(self, message: Message) -> None:
+    def _end(self, publisher: int) -> None:
+        self._numbers.pop(publisher)
+        if self._leaving.pop(publisher, None) is None:
+            self._ended.append(publisher)
+        self._event.set()
+
+    def _count(self, message: Message | End) -> None:
         number = message.number
         last = self._numbers.pop(message.publisher, number)
         if abs(number - last) > _MAX_GAP:
@@ -615,7 +637,18 @@ class Subscriber(_End, Stream[Received]):
             elif who in self._alive:
                 self._alive.remove(who)
                 self._gone = not self._alive
+                self._leave(int(who.rpartition("/")[2], 16))
         self._event.set()
+
+    def _leave(self, publisher: int) -> None:
+        """Tokens overtake frames, which have a lower priority in Zenoh."""
+        if publisher in self._ended:
+            self._ended.remove(publisher)
+            return
+        self._leaving[publisher] = time.monotonic() + _LOOK
+        timer = threading.Timer(_LOOK, self._event.set)
+        timer.daemon = True
+        timer.start()
 
     # ------------------------------------------------- on the program's threads
 
@@ -628,9 +661,11 @@ class Subscriber(_End, Stream[Received]):
                 if self._queue or self._gone:
                     self._event.set()
                 return slot, message, payload
-            gone = self._gone and not self._queue
+            gone = self._gone and not self._queue and \
+                max(self._leaving.values(), default=0) <= time.monotonic()
             if gone:
                 self._gone = False
+                self._leaving.clear()
         if gone:
             raise ClosedError(errno.EPIPE, f"the publisher of {self.key} is gone")
         return None
@@ -756,7 +791,7 @@ def subscribe(
     of dlbuf, is skipped: `refused` counts them, and DeadlineError has the reason of the last.
 
     The iteration raises ClosedError when the last publisher of the key is gone and its
-    frames are read, and DeadlineError; after both it can go on, with next() or another loop,
+    frames are read, a second later if it did not call close(), and DeadlineError; after both it can go on, with next() or another loop,
     and has frames when a publisher comes back. The call raises InvalidError for arguments that
     cannot be, what alloc() raises if there is no memory for the device, and zenoh.ZError for a
     bad key; the iteration raises what alloc() raises if there is not enough.

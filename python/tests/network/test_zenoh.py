@@ -159,7 +159,9 @@ def test_memory_of_a_message_is_used_again(session):
         assert publisher._spares[0] is memory_of_it
         publisher.put(first)
         publisher.put(make([(t, 64)], 64, 32, "R8"))
-    until(lambda: len(got) == 4)
+    # And the end.
+    until(lambda: len(got) == 5)
+    assert got.pop() == b""
     whole = np.asarray(t).tobytes()
     assert got[0] == got[2] == whole[:2398]
     assert got[1] == whole[:1598] + bytes(2) + whole[2048:2846]
@@ -471,7 +473,7 @@ def test_nothing_is_allocated_for_what_is_refused(session, monkeypatch):
     data, payload = VALID["frame"]
     wrong = [("zenoh/bytes", data, payload, "encoding"), (None, b"", payload, "attachment"),
              (None, bytes(5000), payload, "too many"), (None, data, 5000, "at most 4096"),
-             (None, data[:-1], payload, "too few"),
+             (None, data[:39], payload, "too few"),
              (None, changed("head", "version", 2)[0], payload, "version 2")]
     with dlbuf.zenoh.subscribe(KEY, session, timeout=0, max_bytes=4096) as frames:
         monkeypatch.setattr(dlbuf.zenoh, "alloc", lambda *a, **k: pytest.fail("allocated"))
@@ -501,6 +503,69 @@ def test_lost_by_a_jump(session):
             raw(session, _message.pack(FRAME._replace(number=number), PAYLOAD), bytes(PAYLOAD))
         until(lambda: frames.received == 6)
         assert frames.lost == 1 + (1 << 20) - 1
+
+
+def test_frames_after_the_token(session):
+    """Zenoh sends the end of a token before frames that wait in its queue: the iteration ends
+    after the publisher's last message, and counts what is missing before that."""
+    def declare(who):
+        return session.liveliness().declare_token(f"{KEY}/@dlbuf/{who:016x}")
+
+    def send(who, number):
+        raw(session, _message.pack(FRAME._replace(publisher=who, number=number), PAYLOAD),
+            bytes(PAYLOAD))
+
+    def end(who, number):
+        raw(session, _message.pack_end(_message.End(who, number)), b"")
+
+    with dlbuf.zenoh.subscribe(KEY, session, timeout=0) as frames:
+        for before in False, True:
+            lost, tokens = frames.lost, [declare(who) for who in (1, 2)]
+            for who in 1, 2:
+                send(who, 0)
+                assert next(frames)
+            # The one says its end before its token is gone, and the other after it.
+            end(1, 1)
+            for token in tokens:
+                token.undeclare()
+            assert frames.publishers == 0 and set(frames._leaving) == {2}
+            with pytest.raises(dlbuf.DeadlineError, match="no frame"):
+                next(frames)
+            assert not select.select([frames], [], [], 0)[0]
+            send(2, 2)
+            if before:
+                assert next(frames)
+            end(2, 5)
+            assert frames.lost == lost + 1 + 2
+            if not before:
+                assert next(frames)
+            assert select.select([frames], [], [], 0)[0]
+            with pytest.raises(dlbuf.ClosedError, match="is gone"):
+                next(frames)
+            with pytest.raises(dlbuf.DeadlineError):
+                next(frames)
+            assert not (frames._leaving or frames._ended or frames._numbers)
+        assert (frames.received, frames.refused) == (6, 0)
+        # It was killed: it has no end, and wakes the program nevertheless.
+        declare(3).undeclare()
+        with pytest.raises(dlbuf.DeadlineError):
+            next(frames)
+        assert set(frames._leaving) == {3} and not select.select([frames], [], [], 0)[0]
+        frames.timeout = BOUND
+
+        async def waits():
+            with pytest.raises(dlbuf.ClosedError, match="is gone"):
+                await frames.frame()
+
+        asyncio.run(waits())
+        # A new one has come meanwhile.
+        declare(4).undeclare()
+        token = declare(5)
+        frames.timeout = 0
+        end(4, 0)
+        with pytest.raises(dlbuf.DeadlineError):
+            next(frames)
+        token.undeclare()
 
 
 def test_many_publishers(session):
@@ -601,8 +666,9 @@ def test_put_on_threads(session):
         finally:
             sys.setswitchinterval(before)
         assert publisher.sent == rounds * count
-    until(lambda: len(numbers) == rounds * count)
-    assert numbers == list(range(rounds * count))
+    # The last is that of the end.
+    until(lambda: len(numbers) == rounds * count + 1)
+    assert numbers == list(range(rounds * count + 1))
     end.undeclare()
 
 
