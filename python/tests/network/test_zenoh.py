@@ -801,6 +801,70 @@ def test_many_receivers():
             s.close()
 
 
+@pytest.mark.parametrize("drop", [False, True])
+@pytest.mark.parametrize("control", ["DROP", "BLOCK"])
+def test_each_message_is_counted(control, drop):
+    """What publishers have sent is received or lost, and what is received is read or dropped: of
+    two publishers, with a network that stands still for a while, a program that does not read, and
+    ends that close while the other one goes on."""
+    port, gate, shut = free_port(), threading.Event(), threading.Event()
+    options = {"congestion_control": getattr(zenoh.CongestionControl, control)}
+    robot = zenoh.open(config(listen=port))
+    with zenoh.open(config(connect=port)) as viewer:
+        # The thread that reads this connection waits in it.
+        viewer.declare_subscriber("gate", zenoh.handlers.Callback(
+            lambda _: (shut.set(), gate.wait()), indirect=False))
+        frames = dlbuf.zenoh.subscribe(KEY, viewer, drop=drop, timeout=BOUND)
+        both = [dlbuf.zenoh.Publisher(KEY, robot, **options) for _ in range(2)]
+        until(lambda: frames.publishers == 2)
+        # A publisher knows its subscribers some time after the session does.
+        until(lambda: all(p._publisher.matching_status.matching for p in both))
+        read = 0
+
+        def counted():
+            return frames.received + frames.lost == sum(p.sent for p in both)
+
+        for p in both:
+            p.put(picture())
+            next(frames).release()
+            read += 1
+        big = picture(1, 640, 480)
+        if control == "DROP":
+            until(lambda: shut.is_set() or robot.put("gate", b""))
+            for _ in range(50):
+                both[0].put(big)
+            assert both[0].sent == 51
+            gate.set()
+        else:
+            for _ in range(10):
+                both[0].put(big)
+        # Until one has got through.
+        until(lambda: counted() or both[0].put(picture()))
+        both[1].put(picture())
+        for p in both:
+            p.close()
+        while True:
+            try:
+                next(frames).release()
+                read += 1
+            except dlbuf.ClosedError:
+                break
+        assert counted() and bool(frames.lost) == (control == "DROP")
+        assert frames.received == read + frames.dropped and frames.dropped
+        assert (frames.refused, frames.held, frames.publishers) == (0, 0, 0)
+        # A subscriber that closes does not stop a publisher; a session that is closed does.
+        with dlbuf.zenoh.Publisher(KEY, robot, **options) as p:
+            p.put(picture(2))
+            kept = next(frames)
+            frames.close()
+            p.put(picture(3))
+            robot.close()
+            with pytest.raises(dlbuf.ClosedError, match="the session of"):
+                p.put(picture(4))
+            assert (p.sent, p.dropped) == (2, 0)
+        same(kept, picture(2))
+
+
 # -------------------------------------------------------------- security
 
 
