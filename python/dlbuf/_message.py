@@ -6,6 +6,7 @@ All of it comes from a network: parse() checks each byte, before anything is all
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 import time
@@ -21,7 +22,7 @@ from ._types import (MOD_LINEAR, Clock, CodeSpace, Colour, DType, Field, Frame, 
 
 _EPROTO = 71
 MAGIC, VERSION = 0x4E424C44, 1
-FRAME, TENSOR = 1, 2
+FRAME, TENSOR, END = 1, 2, 3
 MAX_PLANES = 4
 # [1, channels, height, width] or [1, height, width, channels].
 NDIM = 4
@@ -47,6 +48,12 @@ _STRUCTS = {name: struct.Struct("<" + "".join(fields.values()))
             for name, fields in PARTS.items()}
 _CROP, _BOX, _DIM = struct.Struct("<4I"), struct.Struct("<4d"), struct.Struct("<q")
 _FIXED = _STRUCTS["head"].size + _STRUCTS["frame"].size
+# What differs from frame to frame of a stream, and where it is in a message. The rest is read and
+# written once, and kept.
+_VARYING = struct.Struct("<qQ")                 # timestamp_ns, sequence
+_AT = _STRUCTS["head"].size + struct.calcsize(
+    "<" + "".join(_FRAME.values()).partition("qQ")[0])
+_KEPT = 16
 # The largest message has so many bytes.
 MAX_BYTES = _FIXED + _STRUCTS["tensor"].size + NDIM * _DIM.size
 _DAMAGED, _SEQUENCE = 1, 2
@@ -75,6 +82,14 @@ class Message(NamedTuple):
     tensor: Tensor | None
 
 
+class End(NamedTuple):
+    """A publisher's last message, without a payload. number is that of the message that would
+    be next."""
+
+    publisher: int
+    number: int
+
+
 class Refused(UnsupportedError):
     """A message that is not valid: EPROTO."""
 
@@ -100,7 +115,24 @@ def _read(part: str, data: bytes, at: int) -> dict[str, Any]:
 
 def pack(message: Message, payload: int) -> bytes:
     """The message of a payload of so many bytes."""
-    f, tensor = in_real_time(message.frame), message.tensor
+    f = in_real_time(message.frame)
+    kind, before, after = _constant_body(f._replace(
+        sequence=None if f.sequence is None else 0, timestamp_ns=0), message.tensor)
+    body = before + _VARYING.pack(f.timestamp_ns if f.timestamp_ns and f.clock else 0,
+                                  f.sequence or 0) + after
+    return _write("head", magic=MAGIC, version=VERSION, kind=kind,
+                  bytes=_STRUCTS["head"].size + len(body), reserved=0, payload=payload,
+                  publisher=message.publisher, number=message.number) + body
+
+
+def pack_end(end: End) -> bytes:
+    return _write("head", magic=MAGIC, version=VERSION, kind=END, bytes=_STRUCTS["head"].size,
+                  reserved=0, payload=0, publisher=end.publisher, number=end.number)
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _constant_body(f: Frame, tensor: Tensor | None) -> tuple[int, bytes, bytes]:
+    """The kind, and the bytes before and after the varying fields."""
     planes = b"".join(_write("plane", buffer=0, reserved=0, offset=p.offset, pitch=p.pitch,
                              bytes=p.bytes) for p in f.planes)
     body = _write(
@@ -108,8 +140,8 @@ def pack(message: Message, payload: int) -> bytes:
         modifier=f.modifier, nplanes=len(f.planes),
         flags=_DAMAGED * f.damaged | _SEQUENCE * (f.sequence is not None),
         planes=planes, crop=_CROP.pack(*f.crop or (0, 0, 0, 0)), colour=bytes(f.colour),
-        timestamp_ns=f.timestamp_ns if f.timestamp_ns and f.clock else 0, sequence=f.sequence or 0, clock=f.clock,
-        field=f.field, order=Order.COMPLETE, orientation=f.orientation)
+        timestamp_ns=0, sequence=0, clock=f.clock, field=f.field, order=Order.COMPLETE,
+        orientation=f.orientation)
     if tensor:
         code, bits, lanes = parse_dtype(tensor.dtype)
         i = tensor.prepared
@@ -119,9 +151,8 @@ def pack(message: Message, payload: int) -> bytes:
             height=i.height, scaled_width=i.scaled_width, scaled_height=i.scaled_height,
             left=i.left, top=i.top, crop=_BOX.pack(*i.crop))
         body += b"".join(map(_DIM.pack, tensor.shape))
-    return _write("head", magic=MAGIC, version=VERSION, kind=TENSOR if tensor else FRAME,
-                  bytes=_STRUCTS["head"].size + len(body), reserved=0, payload=payload,
-                  publisher=message.publisher, number=message.number) + body
+    at = _AT - _STRUCTS["head"].size
+    return TENSOR if tensor else FRAME, body[:at], body[at + _VARYING.size:]
 
 
 def _one_of(kind: Any, name: str, value: int, *without: Any) -> Any:
@@ -165,8 +196,6 @@ def _frame(f: dict[str, Any], payload: int, kind: int) -> Frame:
     space = _one_of(CodeSpace, "code_space", f["code_space"], CodeSpace.GSTREAMER,
                     CodeSpace.FFMPEG)
     clock = _one_of(Clock, "clock", f["clock"], *_FROM_BOOT)
-    if f["timestamp_ns"] and not clock or f["sequence"] and not f["flags"] & _SEQUENCE:
-        _refuse("a timestamp without a clock, or a sequence without its flag")
     _one_of(Order, "order", f["order"], Order.IMPLICIT, Order.FENCE)
     if not f["width"] or not f["height"]:
         _refuse(f"a frame of {f['width']}x{f['height']}")
@@ -180,8 +209,7 @@ def _frame(f: dict[str, Any], payload: int, kind: int) -> Frame:
     return Frame(
         f["width"], f["height"], name_in(info, f["code"], space), f["code"], space,
         f["modifier"], info.channels, _planes(f, payload), crop if any(crop) else None,
-        best_view(info), f["sequence"] if f["flags"] & _SEQUENCE else None,
-        f["timestamp_ns"] if clock else None, clock, _one_of(Field, "field", f["field"]),
+        best_view(info), 0 if f["flags"] & _SEQUENCE else None, 0 if clock else None, clock, _one_of(Field, "field", f["field"]),
         Order.COMPLETE, bool(f["flags"] & _DAMAGED), colour,
         _one_of(Orientation, "orientation", f["orientation"]))
 
@@ -218,29 +246,50 @@ def _tensor(data: bytes, payload: int) -> Tensor:
 
 
 def parse(data: bytes, payload: int, view: View | None = None,
-          max_bytes: int = 1 << 63) -> Message:
+          max_bytes: int = 1 << 63) -> Message | End:
     """The message of a payload of so many bytes; raises Refused with the reason.
 
     view: the tensors that will be made of a frame, which are inside its planes then.
     """
-    if len(data) < _FIXED:
+    if len(data) < _STRUCTS["head"].size:
         _refuse(f"{len(data)} bytes are too few for a message")
     head = _read("head", data, 0)
     if head["magic"] != MAGIC:
         _refuse(f"magic 0x{head['magic']:08x} is not that of a message")
     if head["version"] != VERSION:
         _refuse(f"the message has version {head['version']}, this dlbuf knows {VERSION}")
-    if head["kind"] not in (FRAME, TENSOR) or head["reserved"]:
+    if head["kind"] not in (FRAME, TENSOR, END) or head["reserved"]:
         _refuse(f"kind {head['kind']}, reserved {head['reserved']}")
     if head["bytes"] != len(data):
         _refuse(f"{len(data)} bytes, and not {head['bytes']} as it says")
+    if head["kind"] == END:
+        if len(data) != _STRUCTS["head"].size or payload or head["payload"]:
+            _refuse(f"the end of a publication with {len(data)} bytes and a payload of {payload}")
+        return End(head["publisher"], head["number"])
+    if len(data) < _FIXED:
+        _refuse(f"{len(data)} bytes are too few for a message")
     if head["payload"] != payload or not 0 < payload <= max_bytes:
         _refuse(f"a payload of {payload} bytes; the message says {head['payload']}, and at most "
                 f"{max_bytes} are taken")
-    fields = _read("frame", data, _STRUCTS["head"].size)
-    frame = _frame(fields, payload, head["kind"])
-    tensor = None
-    if head["kind"] == TENSOR:
+    timestamp_ns, sequence = _VARYING.unpack_from(data, _AT)
+    frame, tensor = _parse_constant(head["kind"], data[_STRUCTS["head"].size:_AT],
+                                    data[_AT + _VARYING.size:], payload, view)
+    if timestamp_ns and not frame.clock or sequence and frame.sequence is None:
+        _refuse("a timestamp without a clock, or a sequence without its flag")
+    if timestamp_ns or sequence:
+        frame = frame._replace(sequence=None if frame.sequence is None else sequence,
+                               timestamp_ns=timestamp_ns if frame.clock else None)
+    return Message(head["publisher"], head["number"], frame, tensor)
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _parse_constant(kind: int, before: bytes, after: bytes, payload: int, view: View | None
+                    ) -> tuple[Frame, Tensor | None]:
+    """What the bytes before and after the varying fields say, of which those that are there
+    are 0. A refusal is not kept."""
+    data = bytes(_STRUCTS["head"].size) + before + bytes(_VARYING.size) + after
+    frame, tensor = _frame(_read("frame", data, _STRUCTS["head"].size), payload, kind), None
+    if kind == TENSOR:
         tensor = _tensor(data, payload)
     elif len(data) != _FIXED:
         _refuse(f"{len(data)} bytes for a frame")
@@ -253,4 +302,4 @@ def parse(data: bytes, payload: int, view: View | None = None,
             except Error as e:
                 _refuse(str(e.strerror))
         frame = shown
-    return Message(head["publisher"], head["number"], frame, tensor)
+    return frame, tensor

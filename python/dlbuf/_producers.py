@@ -256,7 +256,7 @@ def _unsigned(bits: int, what: str, *values: int, signed: bool = False) -> None:
     """C's conversions take any number, and only some of its bits."""
     half = 1 << bits - 1 if signed else 0
     for value in values:
-        if not integers([value], 1):
+        if type(value) is not int and not integers([value], 1):
             raise TypeError(f"{what} {value!r} is not a whole number")
         if not -half <= value < (1 << bits) - half:
             raise InvalidError(_EINVAL, f"{what} {value} does not fit {bits} "

@@ -29,19 +29,19 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from . import _dlbuf, _ros2  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Device, Tensor
 from ._errors import ClosedError, DeadlineError, InvalidError, UnsupportedError
 from ._frames import TensorFrame, frame_args, own_fds
-from ._message import ALIGN, MAX_BYTES, Message, Refused, in_real_time, pack, parse
+from ._message import ALIGN, MAX_BYTES, End, Message, Refused, in_real_time, pack, pack_end, parse
 from ._message import Tensor as _Input
 from ._prepare import PrepareInfo, Preparer
 from ._producers import alloc, best_view, find_format, find_view, integers
 from ._stream import Stream
-from ._types import Access, CodeSpace, Plane, View
+from ._types import Access, CodeSpace, DType, Plane, View
 from ._v4l2 import check_process
 
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ _MAX_KEY = 4096
 # A publisher's number that is further from its last one begins a new count.
 _MAX_GAP = 1 << 20
 _PAGE = 4096
-# In seconds. The end of a session does not wake its subscribers, which look for it so often.
+# In seconds. The end of a session does not wake its subscribers, which look for it so often. A
+# publisher's last messages may arrive after its token, for so long.
 _LOOK = 1
 # The least code of one value in a byte: a buffer of bytes, as a frame with a lease.
 _BYTES_OF = int.from_bytes(b"R8  ", "little"), CodeSpace.DRM
@@ -157,65 +158,63 @@ class _End:
 # --------------------------------------------------------------- publishing
 
 
-def _extent(tensor: Tensor) -> int:
-    """Bytes from the first element to the end of the last one."""
-    if any(s < 0 for s in tensor.strides):
-        raise UnsupportedError(_EOPNOTSUPP, "the frame's rows are bottom-up: they are not sent")
-    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.strides, strict=True))
-    return (last + 1) * tensor.dtype.itemsize
+@functools.lru_cache(maxsize=16)
+def _places(layouts: tuple[tuple[tuple[int, ...], tuple[int, ...], DType], ...]
+            ) -> tuple[tuple[Plane, ...], int]:
+    """Where the planes of these (shape, strides, dtype) are in a message, and its size."""
+    places: list[Plane] = []
+    end = 0
+    for shape, strides, dtype in layouts:
+        if any(s < 0 for s in strides):
+            raise UnsupportedError(_EOPNOTSUPP,
+                                   "the frame's rows are bottom-up: they are not sent")
+        last = sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+        pitch = strides[0] * dtype.itemsize if len(shape) > 1 else 0
+        places.append(Plane(-1, pitch, end + -end % ALIGN, (last + 1) * dtype.itemsize))
+        end = places[-1].offset + places[-1].bytes
+    return tuple(places), end
 
 
-def _join(pieces: list[Any], spares: deque[bytearray]) -> bytearray:
-    """As b"".join(), into the memory of an earlier message if it has the size: the page faults of
-    new memory cost more than the copy."""
-    n = sum(map(len, pieces))
-    try:
-        data = spares.pop()
-    except IndexError:
-        data = bytearray()
-    if len(data) != n:
-        data = bytearray(n)
-    with memoryview(data) as m:
-        end = 0
-        for piece in pieces:
-            m[end:end + len(piece)] = piece
-            end += len(piece)
-    return data
+@functools.lru_cache(maxsize=16)
+def _whole_view(code: int, space: CodeSpace, modifier: int) -> View:
+    return best_view(find_format(code, space, modifier)[0])
 
 
-@contextlib.contextmanager
-def _all_of(frame: TensorFrame, cpu: Device, crop: bool
-            ) -> Generator[tuple[Tensor, ...], None, None]:
-    """All planes of a frame as tensors, when its fences have signalled."""
+def _whole(frame: TensorFrame, cpu: Device, crop: bool) -> TensorFrame:
+    """All planes of a frame, on the CPU."""
     info = own_fds(frame)
     if any(p.fd < 0 for p in info.planes):
         raise UnsupportedError(_EOPNOTSUPP, "the tensors do not show all of the frame's planes")
     info = info._replace(crop=info.crop if crop else None,
-                         view=best_view(find_format(info.code, info.space, info.modifier)[0]))
+                         view=_whole_view(info.code, info.space, info.modifier))
     size, planes, visible, number, *_ = frame_args(info)
-    with TensorFrame(_dlbuf.import_frame(cpu, info, size, planes, visible, number, Access.READ,
-                                         0, None, None), info) as whole:
-        with whole.planes("read") as tensors:
-            yield tensors
+    return TensorFrame(_dlbuf.import_frame(cpu, info, size, planes, visible, number, Access.READ,
+                                           0, None, None), info)
+
+
+def _memory(size: int, spares: deque[bytearray]) -> bytearray:
+    """That of an earlier message if it has the size: the page faults of new memory cost more
+    than the copy."""
+    try:
+        data = spares.pop()
+    except IndexError:
+        data = bytearray()
+    return data if len(data) == size else bytearray(size)
 
 
 def _bytes_of(frame: TensorFrame, cpu: Device, spares: deque[bytearray]
               ) -> tuple[bytearray, tuple[Plane, ...]]:
-    """A copy of the planes with their padding between rows."""
-    pieces: list[Any] = []
-    sent: list[Plane] = []
-    end = 0
-    with _all_of(frame, cpu, False) as tensors:
-        for t in tensors:
-            pad, n = -end % ALIGN, _extent(t)
-            pitch = t.strides[0] * t.dtype.itemsize if t.ndim > 1 else 0
-            pieces += [bytes(pad), memoryview(_dlbuf.from_memory(
-                t, t.data, (n,), "uint8", None, True, (1, 0)))]
-            sent.append(Plane(-1, pitch, end + pad, n))
-            end += pad + n
-        data = _join(pieces, spares)
-        del pieces
-    return data, tuple(sent)
+    """A copy of the planes with their padding between rows, when the fences have signalled."""
+    with _whole(frame, cpu, False) as whole, whole.planes("read") as tensors:
+        places, size = _places(tuple((t.shape, t.strides, t.dtype) for t in tensors))
+        data, end = _memory(size, spares), 0
+        with memoryview(data) as m:
+            for t, p in zip(tensors, places, strict=True):
+                m[end:p.offset] = bytes(p.offset - end)
+                end = p.offset + p.bytes
+                m[p.offset:end] = _dlbuf.from_memory(t, t.data, (p.bytes,), "uint8", None, True,
+                                                     (1, 0))
+    return data, places
 
 
 def _image_of(frame: TensorFrame, cpu: Device, frame_id: str) -> tuple[bytes, int]:
@@ -227,7 +226,7 @@ def _image_of(frame: TensorFrame, cpu: Device, frame_id: str) -> tuple[bytes, in
     encoding = _ros2.encoding_of(shown)
     pieces: list[Any] = []
     more = 0
-    with _all_of(frame, cpu, True) as tensors:
+    with _whole(frame, cpu, True) as whole, whole.planes("read") as tensors:
         for t in tensors:
             m = memoryview(t)
             more += 0 if m.c_contiguous else m.nbytes
@@ -358,9 +357,14 @@ class Publisher(_End):
     def close(self) -> None:
         """Ends the publication, and a session of its own; a second call does nothing.
 
+        Tells subscribers how many messages there were, and waits for a put() of another thread.
+
         >>> import dlbuf.zenoh
         >>> dlbuf.zenoh.Publisher("a/key").close()
         """
+        if not self.closed and self.ros2 is None and os.getpid() == self._pid:
+            with self._lock, contextlib.suppress(_zenoh().ZError):
+                self._publisher.put(b"", attachment=pack_end(End(self._id, self.sent)))
         self._ending()
         self._cpu.trim()
 
@@ -452,7 +456,9 @@ class _Slot:
 
 
 def _give_back(free: deque[_Slot], event: _Event, slot: _Slot) -> None:
-    free.append(slot)
+    """To the front: the buffer that was used last is the one in the CPU's caches, and a program
+    that holds few frames makes few buffers."""
+    free.appendleft(slot)
     event.set()
 
 
@@ -511,6 +517,10 @@ class Subscriber(_End, Stream[Received]):
         self._free = deque(_Slot() for _ in range(pool))
         self._numbers: dict[int, int] = {}
         self._alive: set[str] = set()
+        # Publishers that have said their end and have a token, and, with the time until which
+        # their last messages may come, those of which it is the other way round.
+        self._ended: deque[int] = deque(maxlen=_MAX_PUBLISHERS)
+        self._leaving: dict[int, float] = {}
         self._gone = False
         super().__init__(key, session)
         z = self._session
@@ -560,33 +570,38 @@ class Subscriber(_End, Stream[Received]):
 
     def _arrived(self, sample: Any) -> None:
         try:
-            message = self._parse(sample)
+            payload = sample.payload
+            message = self._parse(sample, len(payload))
         except Refused as e:
             with self._lock:
                 self.refused += 1
                 self.refusal = str(e.strerror)
             return
         with self._lock:
-            self.received += 1
             self._count(message)
-            self._queue.append((message, sample.payload))
+            if isinstance(message, End):
+                self._end(message.publisher)
+                return
+            self.received += 1
+            self._queue.append((message, payload))
             if len(self._queue) > self._limit:
                 self._queue.popleft()
                 self.dropped += 1
         self._event.set()
 
-    def _parse(self, sample: Any) -> Message:
+    def _parse(self, sample: Any, payload: int) -> Message | End:
         """Looks at the message only: the payload stays where Zenoh has it."""
-        if str(sample.encoding) != ENCODING:
-            raise Refused(_EPROTO, f"the encoding is {str(sample.encoding)[:80]!r}, and not "
-                          f"{ENCODING}")
-        if not sample.attachment:
+        encoding, attachment = str(sample.encoding), sample.attachment
+        if encoding != ENCODING:
+            raise Refused(_EPROTO, f"the encoding is {encoding[:80]!r}, and not {ENCODING}")
+        if not attachment:
             raise Refused(_EPROTO, "a sample without the attachment that has the message")
-        size = len(sample.attachment)
+        size = len(attachment)
         if size > MAX_BYTES:
             raise Refused(_EPROTO, f"{size} bytes are too many for a message")
-        message = parse(sample.attachment.to_bytes(), len(sample.payload), self._view,
-                        self._max_bytes)
+        message = parse(attachment.to_bytes(), payload, self._view, self._max_bytes)
+        if isinstance(message, End):
+            return message
         f = message.frame
         if self._format and (message.tensor or
                              find_format(f.code, f.space, f.modifier)[0] != self._format):
@@ -594,7 +609,13 @@ class Subscriber(_End, Stream[Received]):
                           if message.tensor is None else "a model's input, and not a frame")
         return message
 
-    def _count(self, message: Message) -> None:
+    def _end(self, publisher: int) -> None:
+        self._numbers.pop(publisher)
+        if self._leaving.pop(publisher, None) is None:
+            self._ended.append(publisher)
+        self._event.set()
+
+    def _count(self, message: Message | End) -> None:
         number = message.number
         last = self._numbers.pop(message.publisher, number)
         if abs(number - last) > _MAX_GAP:
@@ -616,7 +637,18 @@ class Subscriber(_End, Stream[Received]):
             elif who in self._alive:
                 self._alive.remove(who)
                 self._gone = not self._alive
+                self._leave(int(who.rpartition("/")[2], 16))
         self._event.set()
+
+    def _leave(self, publisher: int) -> None:
+        """Tokens overtake frames, which have a lower priority in Zenoh."""
+        if publisher in self._ended:
+            self._ended.remove(publisher)
+            return
+        self._leaving[publisher] = time.monotonic() + _LOOK
+        timer = threading.Timer(_LOOK, self._event.set)
+        timer.daemon = True
+        timer.start()
 
     # ------------------------------------------------- on the program's threads
 
@@ -629,9 +661,11 @@ class Subscriber(_End, Stream[Received]):
                 if self._queue or self._gone:
                     self._event.set()
                 return slot, message, payload
-            gone = self._gone and not self._queue
+            gone = self._gone and not self._queue and \
+                max(self._leaving.values(), default=0) <= time.monotonic()
             if gone:
                 self._gone = False
+                self._leaving.clear()
         if gone:
             raise ClosedError(errno.EPIPE, f"the publisher of {self.key} is gone")
         return None
@@ -757,7 +791,7 @@ def subscribe(
     of dlbuf, is skipped: `refused` counts them, and DeadlineError has the reason of the last.
 
     The iteration raises ClosedError when the last publisher of the key is gone and its
-    frames are read, and DeadlineError; after both it can go on, with next() or another loop,
+    frames are read, a second later if it did not call close(), and DeadlineError; after both it can go on, with next() or another loop,
     and has frames when a publisher comes back. The call raises InvalidError for arguments that
     cannot be, what alloc() raises if there is no memory for the device, and zenoh.ZError for a
     bad key; the iteration raises what alloc() raises if there is not enough.

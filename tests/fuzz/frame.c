@@ -47,6 +47,39 @@ static int plane_fd(uint8_t n)
 	       n < 11 ? memory.ro[1] : n < 14 ? same : n == 14 ? -1 : 1000;
 }
 
+/* A few values of `which` set a member that has no meaning yet. */
+static void set_unused(struct dlbuf_frame *f, uint8_t which)
+{
+	switch (which) {
+	case 25:
+	case 26:
+		f->planes[which - 25].reserved = which;
+		break;
+	case 27:
+	case 28:
+		f->colour.reserved[which - 27] = which;
+		break;
+	case 29:
+		f->reserved2 = f;
+		break;
+	case 30:
+		f->reserved = which;
+		break;
+	case 31:
+		f->flags |= 1u << 31;
+	}
+}
+
+static bool has_unused(const struct dlbuf_frame *f)
+{
+	bool set = f->flags & ~7u || f->reserved || f->reserved2 || f->colour.reserved[0] ||
+		   f->colour.reserved[1];
+
+	for (uint32_t i = 0; i < f->nplanes && i < DLBUF_MAX_PLANES; i++)
+		set |= f->planes[i].reserved != 0;
+	return set;
+}
+
 static void get_frame(struct input *in, struct dlbuf_frame *f)
 {
 	static const uint64_t modifiers[] = {
@@ -81,7 +114,9 @@ static void get_frame(struct input *in, struct dlbuf_frame *f)
 	/* 4 is no order: what lies behind its refusal needs the others. */
 	f->order = (bits >> 1 & 7) % 5;
 	f->fence = (int)(bits >> 4) - 1;
-	f->flags = byte(in) & 7;
+	bits = byte(in);
+	f->flags = bits & 7;
+	set_unused(f, bits >> 3);
 }
 
 static bool extent(const struct dlbuf_frame_layout *l, uint64_t *first,
@@ -227,7 +262,8 @@ static void check_import(struct input *in, struct dlbuf_frame *f, struct dlbuf_i
 	int writer, ret;
 
 	o->access = asked;
-	good = frame_is_good(f, o, l, &want) && (uint32_t)f->order <= DLBUF_ORDER_FENCE;
+	good = frame_is_good(f, o, l, &want) && (uint32_t)f->order <= DLBUF_ORDER_FENCE &&
+	       !has_unused(f);
 	if (f->flags & DLBUF_FRAME_READ_ONLY) {
 		good &= !(asked & DLBUF_WRITE);
 		asked = DLBUF_READ;
@@ -290,6 +326,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	get_frame(&in, &f);
 	check_names(&f);
 	ret = dlbuf_frame_layouts(&f, &o, l, &n);
+	CHECK(ret || !has_unused(&f));
 	if (ret) {
 		CHECK(ret == -EINVAL || ret == -EOPNOTSUPP ||
 		      ret == -EOVERFLOW || ret == -ERANGE);

@@ -159,7 +159,9 @@ def test_memory_of_a_message_is_used_again(session):
         assert publisher._spares[0] is memory_of_it
         publisher.put(first)
         publisher.put(make([(t, 64)], 64, 32, "R8"))
-    until(lambda: len(got) == 4)
+    # And the end.
+    until(lambda: len(got) == 5)
+    assert got.pop() == b""
     whole = np.asarray(t).tobytes()
     assert got[0] == got[2] == whole[:2398]
     assert got[1] == whole[:1598] + bytes(2) + whole[2048:2846]
@@ -279,6 +281,52 @@ def test_sizes_grow(session):
                 publisher.put(frame)
                 with next(frames) as got:
                     same(got, frame)
+
+
+def test_buffers_are_used_again(session):
+    """As many of the pool are made as the program has held at a time, and the one that came back
+    last is the next."""
+    with dlbuf.zenoh.subscribe(KEY, session) as frames, \
+            dlbuf.zenoh.Publisher(KEY, session) as publisher:
+        for n, count in enumerate((1, 1, 1, 2, 2, 1)):
+            got = []
+            for _ in range(count):
+                publisher.put(picture(n))
+                got.append(next(frames))
+            del got
+            assert frames.held == 0
+            assert sum(slot.buffer is not None for slot in frames._free) == max(
+                (1, 1, 1, 2, 2, 1)[:n + 1])
+
+
+def test_the_end_of_planes(session):
+    """Each access ends, and each tensor is closed, also if the end of another one raises."""
+    frame = picture()
+    planes = frame.planes("read")
+    called = []
+
+    class Raises:
+        def __init__(self, plane):
+            self.plane = plane
+
+        def __exit__(self, *error):
+            self.plane.__exit__(*error)
+            called.append("exit")
+            raise ZeroDivisionError(len(called))
+
+        def close(self):
+            self.plane.close()
+            called.append("close")
+            raise ZeroDivisionError(len(called))
+
+    y, uv = planes.__enter__()
+    planes._entered[:] = [(Raises(y), Raises(uv))]
+    with pytest.raises(ZeroDivisionError, match="4"):
+        planes.__exit__(None, None, None)
+    assert called == ["exit", "exit", "close", "close"] and y.closed and uv.closed
+    with planes as (y, _), planes as (again, _):
+        assert y.acquired and again.acquired
+    assert y.closed and again.closed
 
 
 def test_after_close(session):
@@ -425,7 +473,7 @@ def test_nothing_is_allocated_for_what_is_refused(session, monkeypatch):
     data, payload = VALID["frame"]
     wrong = [("zenoh/bytes", data, payload, "encoding"), (None, b"", payload, "attachment"),
              (None, bytes(5000), payload, "too many"), (None, data, 5000, "at most 4096"),
-             (None, data[:-1], payload, "too few"),
+             (None, data[:39], payload, "too few"),
              (None, changed("head", "version", 2)[0], payload, "version 2")]
     with dlbuf.zenoh.subscribe(KEY, session, timeout=0, max_bytes=4096) as frames:
         monkeypatch.setattr(dlbuf.zenoh, "alloc", lambda *a, **k: pytest.fail("allocated"))
@@ -455,6 +503,69 @@ def test_lost_by_a_jump(session):
             raw(session, _message.pack(FRAME._replace(number=number), PAYLOAD), bytes(PAYLOAD))
         until(lambda: frames.received == 6)
         assert frames.lost == 1 + (1 << 20) - 1
+
+
+def test_frames_after_the_token(session):
+    """Zenoh sends the end of a token before frames that wait in its queue: the iteration ends
+    after the publisher's last message, and counts what is missing before that."""
+    def declare(who):
+        return session.liveliness().declare_token(f"{KEY}/@dlbuf/{who:016x}")
+
+    def send(who, number):
+        raw(session, _message.pack(FRAME._replace(publisher=who, number=number), PAYLOAD),
+            bytes(PAYLOAD))
+
+    def end(who, number):
+        raw(session, _message.pack_end(_message.End(who, number)), b"")
+
+    with dlbuf.zenoh.subscribe(KEY, session, timeout=0) as frames:
+        for before in False, True:
+            lost, tokens = frames.lost, [declare(who) for who in (1, 2)]
+            for who in 1, 2:
+                send(who, 0)
+                assert next(frames)
+            # The one says its end before its token is gone, and the other after it.
+            end(1, 1)
+            for token in tokens:
+                token.undeclare()
+            assert frames.publishers == 0 and set(frames._leaving) == {2}
+            with pytest.raises(dlbuf.DeadlineError, match="no frame"):
+                next(frames)
+            assert not select.select([frames], [], [], 0)[0]
+            send(2, 2)
+            if before:
+                assert next(frames)
+            end(2, 5)
+            assert frames.lost == lost + 1 + 2
+            if not before:
+                assert next(frames)
+            assert select.select([frames], [], [], 0)[0]
+            with pytest.raises(dlbuf.ClosedError, match="is gone"):
+                next(frames)
+            with pytest.raises(dlbuf.DeadlineError):
+                next(frames)
+            assert not (frames._leaving or frames._ended or frames._numbers)
+        assert (frames.received, frames.refused) == (6, 0)
+        # It was killed: it has no end, and wakes the program nevertheless.
+        declare(3).undeclare()
+        with pytest.raises(dlbuf.DeadlineError):
+            next(frames)
+        assert set(frames._leaving) == {3} and not select.select([frames], [], [], 0)[0]
+        frames.timeout = BOUND
+
+        async def waits():
+            with pytest.raises(dlbuf.ClosedError, match="is gone"):
+                await frames.frame()
+
+        asyncio.run(waits())
+        # A new one has come meanwhile.
+        declare(4).undeclare()
+        token = declare(5)
+        frames.timeout = 0
+        end(4, 0)
+        with pytest.raises(dlbuf.DeadlineError):
+            next(frames)
+        token.undeclare()
 
 
 def test_many_publishers(session):
@@ -555,8 +666,9 @@ def test_put_on_threads(session):
         finally:
             sys.setswitchinterval(before)
         assert publisher.sent == rounds * count
-    until(lambda: len(numbers) == rounds * count)
-    assert numbers == list(range(rounds * count))
+    # The last is that of the end.
+    until(lambda: len(numbers) == rounds * count + 1)
+    assert numbers == list(range(rounds * count + 1))
     end.undeclare()
 
 
@@ -687,6 +799,70 @@ def test_many_receivers():
             f.close()
         for s in others:
             s.close()
+
+
+@pytest.mark.parametrize("drop", [False, True])
+@pytest.mark.parametrize("control", ["DROP", "BLOCK"])
+def test_each_message_is_counted(control, drop):
+    """What publishers have sent is received or lost, and what is received is read or dropped: of
+    two publishers, with a network that stands still for a while, a program that does not read, and
+    ends that close while the other one goes on."""
+    port, gate, shut = free_port(), threading.Event(), threading.Event()
+    options = {"congestion_control": getattr(zenoh.CongestionControl, control)}
+    robot = zenoh.open(config(listen=port))
+    with zenoh.open(config(connect=port)) as viewer:
+        # The thread that reads this connection waits in it.
+        viewer.declare_subscriber("gate", zenoh.handlers.Callback(
+            lambda _: (shut.set(), gate.wait()), indirect=False))
+        frames = dlbuf.zenoh.subscribe(KEY, viewer, drop=drop, timeout=BOUND)
+        both = [dlbuf.zenoh.Publisher(KEY, robot, **options) for _ in range(2)]
+        until(lambda: frames.publishers == 2)
+        # A publisher knows its subscribers some time after the session does.
+        until(lambda: all(p._publisher.matching_status.matching for p in both))
+        read = 0
+
+        def counted():
+            return frames.received + frames.lost == sum(p.sent for p in both)
+
+        for p in both:
+            p.put(picture())
+            next(frames).release()
+            read += 1
+        big = picture(1, 640, 480)
+        if control == "DROP":
+            until(lambda: shut.is_set() or robot.put("gate", b""))
+            for _ in range(50):
+                both[0].put(big)
+            assert both[0].sent == 51
+            gate.set()
+        else:
+            for _ in range(10):
+                both[0].put(big)
+        # Until one has got through.
+        until(lambda: counted() or both[0].put(picture()))
+        both[1].put(picture())
+        for p in both:
+            p.close()
+        while True:
+            try:
+                next(frames).release()
+                read += 1
+            except dlbuf.ClosedError:
+                break
+        assert counted() and bool(frames.lost) == (control == "DROP")
+        assert frames.received == read + frames.dropped and frames.dropped
+        assert (frames.refused, frames.held, frames.publishers) == (0, 0, 0)
+        # A subscriber that closes does not stop a publisher; a session that is closed does.
+        with dlbuf.zenoh.Publisher(KEY, robot, **options) as p:
+            p.put(picture(2))
+            kept = next(frames)
+            frames.close()
+            p.put(picture(3))
+            robot.close()
+            with pytest.raises(dlbuf.ClosedError, match="the session of"):
+                p.put(picture(4))
+            assert (p.sent, p.dropped) == (2, 0)
+        same(kept, picture(2))
 
 
 # -------------------------------------------------------------- security

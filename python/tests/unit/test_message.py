@@ -10,10 +10,17 @@ import pytest
 
 import dlbuf
 from dlbuf import _message
-from dlbuf._message import MAX_BYTES, PARTS, Message, Refused, pack, parse
+from dlbuf._message import MAX_BYTES, PARTS, End, Message, Refused, pack, pack_end, parse
 
 from messages import (FRAME, PAYLOAD, TENSOR, TENSOR_BYTES, VALID, changed, frame, hostile,
                       resized, tensor)
+
+
+def read(*args):
+    """A message that is not an end."""
+    m = parse(*args)
+    assert isinstance(m, Message)
+    return m
 
 
 @pytest.mark.parametrize("message, payload", [
@@ -41,7 +48,7 @@ def test_clocks_of_a_boot():
     for clock, now in (dlbuf.Clock.MONOTONIC, time.monotonic_ns), (
             dlbuf.Clock.BOOTTIME, lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME)):
         before, ns = time.time_ns(), now()
-        got = parse(pack(FRAME._replace(frame=frame(clock=clock, timestamp_ns=ns)), PAYLOAD),
+        got = read(pack(FRAME._replace(frame=frame(clock=clock, timestamp_ns=ns)), PAYLOAD),
                     PAYLOAD).frame
         assert got.clock is dlbuf.Clock.REALTIME
         # Not an assertion on time: both are the same moment, but for clocks that are set.
@@ -51,7 +58,8 @@ def test_clocks_of_a_boot():
 FIELDS = [
     ("head", "magic", 0x46424C44, "magic"), ("head", "version", 2, "has version 2"),
     ("head", "version", 0, "has version 0"), ("head", "kind", 0, "kind 0"),
-    ("head", "kind", 3, "kind 3"), ("head", "kind", 2, "2 planes"),
+    ("head", "kind", 4, "kind 4"), ("head", "kind", 3, "the end of a publication with 256 bytes"),
+    ("head", "kind", 2, "2 planes"),
     ("head", "bytes", 263, "not 263"), ("head", "reserved", 1, "reserved 1"),
     ("head", "payload", PAYLOAD - 1, "payload"), ("head", "payload", 0, "payload"),
     ("frame", "width", 0, "0x4"), ("frame", "height", 0, "16x0"),
@@ -158,7 +166,7 @@ def test_limits():
 def test_views():
     """A view that the format does not have is refused, before there is a buffer."""
     data, payload = VALID["frame"]
-    assert parse(data, payload, dlbuf.View.LUMA).frame.view is dlbuf.View.LUMA
+    assert read(data, payload, dlbuf.View.LUMA).frame.view is dlbuf.View.LUMA
     with pytest.raises(Refused, match="(?i)view|NV12"):
         parse(data, payload, dlbuf.View.CFA)
 
@@ -169,7 +177,7 @@ def test_every_byte():
     for seed in range(20000):
         data, payload = hostile(seed)
         try:
-            m = parse(data, payload)
+            m = read(data, payload)
         except Refused:
             continue
         taken += 1
@@ -185,6 +193,39 @@ def test_every_byte():
                 end = p.offset + p.bytes
         assert parse(pack(m, payload), payload) == m
     assert taken > 1000
+
+
+def test_the_end():
+    data = pack_end(End((1 << 64) - 1, 7))
+    assert len(data) == 40 and parse(data, 0) == End((1 << 64) - 1, 7)
+    assert parse(data, 0, dlbuf.View.LUMA, 1) == End((1 << 64) - 1, 7)
+    for wrong, payload in (data, 1), (data[:-1], 0), (data + b"\0", 0), (resized(data + b"\0"), 0), (
+            data[:12] + b"\1" + data[13:], 0), (data[:16] + b"\1" + data[17:], 0), (
+            data[:16] + b"\1" + data[17:], 1), (data[:4] + b"\2" + data[5:], 0), (
+            data[:6] + b"\1" + data[7:], 0), (data[:6] + b"\2" + data[7:], 0):
+        with pytest.raises(Refused):
+            parse(wrong, payload)
+
+
+def test_a_stream():
+    """Its first message is read and written as a whole. The others have their own times and
+    numbers, and are checked."""
+    kept = _message._constant_body, _message._parse_constant
+    for f in kept:
+        f.cache_clear()
+    for n in range(5):
+        for first in FRAME, TENSOR:
+            m = first._replace(number=n, frame=first.frame._replace(
+                sequence=n, timestamp_ns=n - 2))
+            payload = PAYLOAD if first is FRAME else TENSOR_BYTES
+            assert parse(pack(m, payload), payload) == m
+    assert [f.cache_info().misses for f in kept] == [2, 2]
+    for at, without in (224, {"clock": dlbuf.Clock.NONE}), (232, {"sequence": None}):
+        m = FRAME._replace(frame=frame(**{"timestamp_ns": 0, "sequence": 0, **without}))
+        data = pack(m, PAYLOAD)
+        assert parse(data, PAYLOAD)
+        with pytest.raises(Refused, match="without"):
+            parse(data[:at] + b"\1" + data[at + 1:], PAYLOAD)
 
 
 def test_document():
