@@ -307,7 +307,7 @@ cases-of-gles-driver := $(if $(filter all,$(DRIVERS)),driver/* import/describes-
 	import/fd-is-duplicated prepare/frame prepare/lease prepare/crops path/probe gles/elsewhere,driver/images driver/plan@NV12-f*)
 on-gles-driver = $(ktap) --has qemu-aarch64 -- tests/drivers/unpacked $(dir)/drivers-arm64 $(1) \
 	$(dir)/arm64/$(cts) gles:0 --computes no $(direct) $(cases-of-gles-driver:%='%')
-gles-drivers := v3d $(if $(filter all,$(DRIVERS)),pi4 panthor panfrost)
+gles-drivers := v3d $(if $(filter all,$(DRIVERS)),pi4 panthor panfrost msm)
 words-of-pi4 := v3d,pi4
 $(call step,$(gles-drivers:%=cts@gles+%)): cts@gles+%: build@arm64 build@drivers-arm64
 	$(call on-gles-driver,$(or $(words-of-$*),$*))
