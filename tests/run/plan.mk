@@ -315,8 +315,10 @@ $(call step,$(gles-drivers:%=cts@gles+%)): cts@gles+%: build@arm64 build@drivers
 $(call step,contract@gles+es2): build@arm64 build@drivers-arm64
 	$(ktap) --has qemu-aarch64 -- tests/drivers/es2 $(dir)/drivers-arm64 $(dir)/arm64/tests/cts/cts
 ifneq ($(filter all,$(DRIVERS)),)
-$(call step,cts@gles+radeonsi): build@gcc build@drivers
-	$(ktap) -- $(lab-fails) --gpu --with gles -- tests/drivers/run $(dir)/drivers amdgpu \
+words-of-radeonsi := amdgpu
+words-of-iris := i915
+$(call step,cts@gles+radeonsi cts@gles+iris): cts@gles+%: build@gcc build@drivers
+	$(ktap) -- $(lab-fails) --gpu --with gles -- tests/drivers/run $(dir)/drivers $(words-of-$*) \
 		$(dir)/gcc/$(cts) gles:0 --computes no $(direct) $(cases-of-gles-driver:%='%')
 endif
 
