@@ -576,7 +576,7 @@ static int answer(int fd, unsigned long request, void *arg, bool *ours)
 static const char *inside(const char *path, char *buf)
 {
 	static const char *const ours[] = {
-		"/dev/dri/" NODE, "/dev/dri/by-path", "/sys/dev/char/226:190",
+		("/dev/dri/" NODE), "/dev/dri/by-path", "/sys/dev/char/226:190",
 		"/sys/devices/virtual/kfd",
 	};
 	size_t i, n;
