@@ -16,7 +16,9 @@
  *
  * Import. The GPU reads and writes dma-bufs as rows of 32-bit words, so it does not need to know
  * their formats. An import fails with -EOPNOTSUPP if EGL does not import it, or if it is too large:
- * more than 64 MiB if the driver's largest texture has 4,096 rows, 256 MiB if it has 16,384.
+ * more than 64 MiB if the driver's largest texture has 4,096 rows, 256 MiB if it has 16,384. It is
+ * also -EOPNOTSUPP if the error text has EGL_BAD_ALLOC: drivers report that for a buffer that they
+ * refuse and if memory or addresses for it are used up, and EGL has no way to tell which.
  *
  * When a device is opened, it copies a few bytes of a dma-buf of the library, and is refused with
  * -EOPNOTSUPP if the bytes are wrong, or with -EMFILE, -ENFILE or -ENOMEM if there is no such

@@ -20,6 +20,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 
+#include "alloc/trial.h"
 #include "cts.h"
 #include "system/event.h"
 #include "dmabuf/memory.h"
@@ -43,27 +44,37 @@ uint32_t cts_more;
 
 /*
  * The fds that the driver keeps open: those that are open after a device in addition to those
- * before it.
+ * before it. The trial makes it work, also where nothing computes and the trial refuses it.
  */
 static unsigned int driver_fds;
+/* It keeps sync_files of its last work, more or fewer: Mesa's freedreno. They are not counted. */
+static bool driver_keeps_fences;
+
+static unsigned int count_fds(const char *kind);
+#define SYNC_FILE "anon_inode:sync_file"
 
 static void count_driver_fds(void)
 {
 	struct dlbuf_device *dev = NULL;
-	unsigned int before;
+	unsigned int before, fences;
+	bool none = trial_none;
 	static pid_t done;
 
 	if (done == getpid())
 		return;
 	done = getpid();
 	before = cts_count_fds();
+	fences = count_fds(SYNC_FILE);
+	trial_none = false;
 	dlbuf_device_open(cts_device, NULL, &dev);
+	trial_none = none;
 	dlbuf_device_close(dev);
 	/* The event thread has fds, too, for a moment; the last user waits for its end. */
 	cts_settle();
 	event_user_add();
 	event_user_remove();
-	driver_fds = cts_count_fds() - before;
+	driver_keeps_fences = count_fds(SYNC_FILE) != fences;
+	driver_fds = cts_count_fds() - before + driver_keeps_fences * fences;
 }
 
 static struct dlbuf_device *open_device(const char *name)
@@ -441,35 +452,36 @@ void cts_release(DLManagedTensorVersioned *t)
 	close(wait.fd);
 }
 
-/* Drivers with files of their own have none of these. */
-static bool is_of_buffers(int dir, const char *name)
-{
-	static const char *const kinds[] = {
-		"/dmabuf:", "anon_inode:sync_file", "/memfd:",
-	};
-	char link[64] = "";
-
-	if (readlinkat(dir, name, link, sizeof(link) - 1) < 0)
-		return false;
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-		if (!strncmp(link, kinds[i], strlen(kinds[i])))
-			return true;
-	return false;
-}
-
-unsigned int cts_count_fds(void)
+/* The fds whose link begins so; "": all. */
+static unsigned int count_fds(const char *kind)
 {
 	DIR *dir = opendir("/proc/self/fd");
-	unsigned int n = 0, others = cts_driver_keeps ? 0 : 3;
+	unsigned int n = 0;
 	struct dirent *e;
 
 	if (!dir)
 		FATAL("/proc/self/fd: %s", strerror(errno));
-	while ((e = readdir(dir)))
-		n += !cts_driver_keeps || is_of_buffers(dirfd(dir), e->d_name);
+	while ((e = readdir(dir))) {
+		char link[64] = "";
+
+		n += readlinkat(dirfd(dir), e->d_name, link, sizeof(link) - 1) >= 0 &&
+		     !strncmp(link, kind, strlen(kind));
+	}
 	closedir(dir);
-	/* ".", ".." and the directory's own */
-	return n - others - nkept - driver_fds;
+	return n;
+}
+
+/* Drivers with files of their own have none of these three kinds. */
+unsigned int cts_count_fds(void)
+{
+	/* The directory's own is none. */
+	unsigned int n = cts_driver_keeps ?
+		count_fds("/dmabuf:") + count_fds(SYNC_FILE) + count_fds("/memfd:") :
+		count_fds("") - 1;
+
+	if (driver_keeps_fences)
+		n -= count_fds(SYNC_FILE);
+	return n - nkept - driver_fds;
 }
 
 void cts_settle(void)

@@ -559,6 +559,7 @@ static int answer(int fd, unsigned long request, void *arg, bool *ours)
 	} else if (nr < DRM_COMMAND_BASE || nr >= DRM_COMMAND_END) {
 		ret = common_ioctl(f, fd, request, arg);
 	} else {
+		f->fd = fd;
 		ret = kernel->ioctl(f, nr - DRM_COMMAND_BASE, arg);
 		if (ret == -ENOSYS)
 			unknown("ioctl", nr - DRM_COMMAND_BASE);
@@ -575,7 +576,7 @@ static int answer(int fd, unsigned long request, void *arg, bool *ours)
 static const char *inside(const char *path, char *buf)
 {
 	static const char *const ours[] = {
-		"/dev/dri/" NODE, "/dev/dri/by-path", "/sys/dev/char/226:190",
+		("/dev/dri/" NODE), "/dev/dri/by-path", "/sys/dev/char/226:190",
 		"/sys/devices/virtual/kfd",
 	};
 	size_t i, n;
@@ -696,7 +697,7 @@ ssize_t readlink(const char *path, char *to, size_t n)
 	return syscall(SYS_readlinkat, AT_FDCWD, inside(path, buf), to, n);
 }
 
-/* A test that counts buffers by their fds must not count a node. */
+/* A test that counts buffers by their fds must not count a node, and knows a sync_file. */
 ssize_t readlinkat(int dir, const char *path, char *to, size_t n)
 {
 	ssize_t len = syscall(SYS_readlinkat, dir, path, to, n);
@@ -704,6 +705,8 @@ ssize_t readlinkat(int dir, const char *path, char *to, size_t n)
 	if (root[0] && len >= 7 + (ssize_t)strlen(NODE) &&
 	    !memcmp(to, "/memfd:" NODE, 7 + strlen(NODE)))
 		memcpy(to, "/dev/./", 7);
+	if (len > 5 && !memcmp(to, "pipe:", 5) && n > 20 && host_is_sync_file(atoi(path)))
+		len = snprintf(to, n, "anon_inode:sync_file");
 	return len;
 }
 

@@ -37,6 +37,7 @@ struct sync {
 /* A file that a driver has opened; the inode of its memfd identifies it. */
 struct file {
 	uint64_t ino;
+	int fd;			/* of the ioctl */
 	struct bo *bos;
 	uint32_t nbos;
 	uint64_t end;		/* of the memory that is in use */

@@ -241,6 +241,9 @@ static int i915_ioctl(struct file *f, unsigned int nr, void *arg)
 		return execbuffer(f, arg);
 	case DRM_I915_GEM_WAIT:
 		return gem_wait(f, arg);
+	case DRM_I915_GEM_SET_DOMAIN:		/* waits, too */
+		return bo_find(f, ((struct drm_i915_gem_set_domain *)arg)->handle) ?
+		       wait_all_for(f, -1) : -ENOENT;
 	case DRM_I915_GEM_BUSY:
 		((struct drm_i915_gem_busy *)arg)->busy = wait_all_for(f, 0) != 0;
 		return 0;

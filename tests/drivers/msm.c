@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* msm of Linux 6.12 with an Adreno 660. For Turnip. GLES comes up, but no step runs it. */
+/* msm of Linux 6.12 with an Adreno 660. For Turnip and GLES. */
+#include <stdlib.h>
+#include <unistd.h>
+
 #include <msm_drm.h>
 
 #include "core.h"
+
+/* The addresses of MSM_INFO_GET_IOVA: above those that Turnip chooses. */
+#define ADDRESSES (1ull << 48)
 
 static int get_param(struct drm_msm_param *p)
 {
@@ -58,8 +64,8 @@ static int gem_info(struct file *f, struct drm_msm_gem_info *i)
 	case MSM_INFO_GET_OFFSET:
 		i->value = bo->offset;
 		return 0;
-	case MSM_INFO_GET_IOVA:		/* nothing is read there */
-		i->value = (uint64_t)bo->handle << 32;
+	case MSM_INFO_GET_IOVA:
+		i->value = ADDRESSES | (uint64_t)bo->handle << 32;
 		return 0;
 	case MSM_INFO_GET_FLAGS:
 		i->value = MSM_BO_WC;
@@ -70,6 +76,32 @@ static int gem_info(struct file *f, struct drm_msm_gem_info *i)
 		return 0;
 	}
 	unknown("MSM_INFO", i->info);
+}
+
+/*
+ * The last packet of GLES' work: CP_EVENT_WRITE puts the work's number into memory, see
+ * fd_pipe_emit_fence(). The driver keeps an object, and the sync_file of its last work, until it
+ * has seen the number there. Turnip's work ends in another way.
+ */
+static void write_number(struct file *f, const struct drm_msm_gem_submit *s)
+{
+	const struct drm_msm_gem_submit_cmd *cmd = PTR(s->cmds);
+	const struct drm_msm_gem_submit_bo *bos = PTR(s->bos);
+	uint32_t packet[5];
+	struct bo *bo;
+
+	cmd += s->nr_cmds - 1;
+	if (!s->nr_cmds || cmd->size < sizeof(packet))
+		return;
+	bo = bo_find(f, bos[cmd->submit_idx].handle);
+	if (pread(f->fd, packet, sizeof(packet), bo->offset + cmd->submit_offset + cmd->size -
+		  sizeof(packet)) != sizeof(packet))
+		abort();
+	if (packet[0] != 0x70460004 || packet[1] != 4 || packet[3] >> 16 != ADDRESSES >> 48)
+		return;
+	bo = bo_find(f, packet[3] & 0xffff);
+	if (!bo || pwrite(f->fd, &packet[4], 4, bo->offset + packet[2]) != 4)
+		unknown("an address of CP_EVENT_WRITE", packet[2]);
 }
 
 /* msm_parse_deps(), msm_parse_post_deps() */
@@ -95,6 +127,8 @@ static int gem_submit(struct file *f, struct drm_msm_gem_submit *s)
 		bos_used(f, &bos->handle, s->nr_bos, sizeof(*bos));
 	s->fence = ++f->ids;
 	ret = submit(f, waits, n[0], signals, n[1]);
+	if (!ret && !is_hung(f))
+		write_number(f, s);
 	if (!ret && s->flags & MSM_SUBMIT_FENCE_FD_OUT) {
 		s->fence_fd = core_sync_file(f);
 		ret = s->fence_fd < 0 ? s->fence_fd : 0;

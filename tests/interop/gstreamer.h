@@ -88,7 +88,7 @@ static inline guint count_fds(void)
 
 static inline void start(struct stream *s, const char *source, const char *text)
 {
-	char line[512];
+	char line[768];
 
 	init();
 	*s = (struct stream){ .pipeline = NULL };

@@ -307,7 +307,7 @@ cases-of-gles-driver := $(if $(filter all,$(DRIVERS)),driver/* import/describes-
 	import/fd-is-duplicated prepare/frame prepare/lease prepare/crops path/probe gles/elsewhere,driver/images driver/plan@NV12-f*)
 on-gles-driver = $(ktap) --has qemu-aarch64 -- tests/drivers/unpacked $(dir)/drivers-arm64 $(1) \
 	$(dir)/arm64/$(cts) gles:0 --computes no $(direct) $(cases-of-gles-driver:%='%')
-gles-drivers := v3d $(if $(filter all,$(DRIVERS)),pi4 panthor panfrost)
+gles-drivers := v3d $(if $(filter all,$(DRIVERS)),pi4 panthor panfrost msm)
 words-of-pi4 := v3d,pi4
 $(call step,$(gles-drivers:%=cts@gles+%)): cts@gles+%: build@arm64 build@drivers-arm64
 	$(call on-gles-driver,$(or $(words-of-$*),$*))
@@ -315,8 +315,10 @@ $(call step,$(gles-drivers:%=cts@gles+%)): cts@gles+%: build@arm64 build@drivers
 $(call step,contract@gles+es2): build@arm64 build@drivers-arm64
 	$(ktap) --has qemu-aarch64 -- tests/drivers/es2 $(dir)/drivers-arm64 $(dir)/arm64/tests/cts/cts
 ifneq ($(filter all,$(DRIVERS)),)
-$(call step,cts@gles+radeonsi): build@gcc build@drivers
-	$(ktap) -- $(lab-fails) --gpu --with gles -- tests/drivers/run $(dir)/drivers amdgpu \
+words-of-radeonsi := amdgpu
+words-of-iris := i915
+$(call step,cts@gles+radeonsi cts@gles+iris): cts@gles+%: build@gcc build@drivers
+	$(ktap) -- $(lab-fails) --gpu --with gles -- tests/drivers/run $(dir)/drivers $(words-of-$*) \
 		$(dir)/gcc/$(cts) gles:0 --computes no $(direct) $(cases-of-gles-driver:%='%')
 endif
 
