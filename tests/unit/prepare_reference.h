@@ -345,6 +345,12 @@ static struct place place_of(double from, double length, uint32_t all, int sub, 
 	};
 }
 
+/* The samples of one output of an axis: all that have a weight are within [first, end). */
+struct weights {
+	int64_t first, end;
+	double of[];
+};
+
 /*
  * Component c of the scaled picture. Weights and sums along x are computed once: each is needed
  * for many outputs, and processors are emulated.
@@ -353,31 +359,37 @@ struct scaled {
 	const struct scene *s;
 	int c, filter;
 	struct place x, y;
-	double **wx, **wy;	/* of output i: its samples' weights; NULL: not computed */
+	struct weights **wx, **wy;	/* of output i; NULL: not computed */
 	double **sums;		/* [row]: for each output along x; NaN: not computed */
 	uint32_t w, h;
 };
 
-static const double *weights_of(const struct scaled *p, const struct place *a, double **all, int i)
+static const struct weights *weights_of(const struct scaled *p, const struct place *a,
+					struct weights **all, int i)
 {
 	int64_t n = a->high - a->low;
+	struct weights *w = all[i];
 	double total = 0;
 
-	if (all[i])
-		return all[i];
-	all[i] = malloc(n * sizeof(double));
+	if (w)
+		return w;
+	w = all[i] = malloc(sizeof(*w) + n * sizeof(w->of[0]));
 	for (int64_t j = 0; j < n; j++)
-		total += all[i][j] = filter_weight(p->filter, a->from, a->scale, i, a->low + j,
-						   a->low, a->high);
+		total += w->of[j] = filter_weight(p->filter, a->from, a->scale, i, a->low + j,
+						  a->low, a->high);
 	for (int64_t j = 0; j < n; j++)
-		all[i][j] /= total;
-	return all[i];
+		w->of[j] /= total;
+	for (w->first = 0; w->first < n && !w->of[w->first];)
+		w->first++;
+	for (w->end = n; w->end > w->first && !w->of[w->end - 1];)
+		w->end--;
+	return w;
 }
 
 static double sum_of_row(const struct scaled *p, int i, int64_t row)
 {
 	double **sums = &p->sums[row], *sum;
-	const double *w;
+	const struct weights *w;
 
 	if (!*sums) {
 		*sums = malloc(p->w * sizeof(double));
@@ -389,20 +401,20 @@ static double sum_of_row(const struct scaled *p, int i, int64_t row)
 		return *sum;
 	*sum = 0;
 	w = weights_of(p, &p->x, p->wx, i);
-	for (int64_t j = p->x.low; j < p->x.high; j++, w++)
-		if (*w)
-			*sum += *w * sample(p->s, p->c, j, p->y.low + row);
+	for (int64_t j = w->first; j < w->end; j++)
+		if (w->of[j])
+			*sum += w->of[j] * sample(p->s, p->c, p->x.low + j, p->y.low + row);
 	return *sum;
 }
 
 static double scaled_at(const struct scaled *p, int i, int j)
 {
-	const double *w = weights_of(p, &p->y, p->wy, j);
+	const struct weights *w = weights_of(p, &p->y, p->wy, j);
 	double sum = 0;
 
-	for (int64_t row = 0; row < p->y.high - p->y.low; row++)
-		if (w[row])
-			sum += w[row] * sum_of_row(p, i, row);
+	for (int64_t row = w->first; row < w->end; row++)
+		if (w->of[row])
+			sum += w->of[row] * sum_of_row(p, i, row);
 	return sum;
 }
 
@@ -427,10 +439,12 @@ static void scaled_make(struct scaled *p, const struct scene *s, int c,
 	p->sums = calloc(p->y.high - p->y.low, sizeof(*p->sums));
 }
 
-static void free_rows(double **rows, int64_t n)
+static void free_rows(void *rows, int64_t n)
 {
+	void **row = rows;
+
 	while (n--)
-		free(rows[n]);
+		free(row[n]);
 	free(rows);
 }
 

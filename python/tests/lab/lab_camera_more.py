@@ -680,14 +680,18 @@ with dlbuf.Device.wrap_gles(display) as device:
 """
 
 
+# The environment of a process that opens none of these devices, whose drivers are slow to load.
+OTHERS = {f"DLBUF_{n}_LIBRARY": "none" for n in
+          ("CUDA", "HIP", "LEVELZERO", "OPENCL", "VULKAN")}
+CPU_ONLY = {**os.environ, **OTHERS, "DLBUF_GLES_LIBRARY": "none"}
+
+
 def on_gles(code):
     """Runs Python with llvmpipe, without its threads, and without the guest's other drivers, which
     compile for minutes. EGL's drivers keep files and threads, so it is another process."""
-    others = {f"DLBUF_{n}_LIBRARY": "none" for n in
-              ("CUDA", "HIP", "LEVELZERO", "OPENCL", "VULKAN")}
     p = subprocess.run([sys.executable, "-c", code], text=True, stdout=subprocess.PIPE,
                        stderr=subprocess.STDOUT, timeout=600,
-                       env={**os.environ, **others, "LP_NUM_THREADS": "0",
+                       env={**os.environ, **OTHERS, "LP_NUM_THREADS": "0",
                             "MESA_SHADER_CACHE_DIR": "/tmp/mesa"})
     if "libEGL.so.1" in p.stdout and "Errno 19" in p.stdout:
         raise Skip("there is no libEGL.so.1")
@@ -1132,12 +1136,12 @@ def command_says():
     os.rmdir(d)
     with open("/dev/full", "w") as full:
         for args in ["list"], ["list", "--json"], ["--help"]:
-            assert "No space left" in command(*args, status=3, stdout=full)
+            assert "No space left" in command(*args, status=3, stdout=full, env=CPU_ONLY)
     # The reader of a pipe goes: the signal ends it, without a word.
     read_end, write_end = os.pipe()
     os.close(read_end)
     p = subprocess.run([sys.executable, "-m", "dlbuf", "list"],
-                       stdout=write_end, stderr=subprocess.PIPE)
+                       stdout=write_end, stderr=subprocess.PIPE, env=CPU_ONLY)
     os.close(write_end)
     assert (p.returncode, p.stderr) == (-signal.SIGPIPE, b""), p
     # Ctrl-C in the middle of the frames.
@@ -1155,7 +1159,7 @@ def command_says():
 @case
 def command_lists():
     node = vivid()
-    out = command("list")
+    out = command("list", env=CPU_ONLY)
     assert node in out and "udmabuf" in out and "cpu" in out and "\033" not in out
     got = json.loads(run("list", "-j"))
     assert [c["node"] for c in got["cameras"]] == [node]
@@ -1164,5 +1168,5 @@ def command_lists():
     assert any(i["name"] == "cpu" and not i["status"] for i in got["importers"])
     p = subprocess.run([sys.executable, "-m", "dlbuf", "list", "-v"],
                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                       text=True)
+                       text=True, env=CPU_ONLY)
     assert p.returncode == 0 and "dlbuf" in p.stderr, p
