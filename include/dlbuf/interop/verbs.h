@@ -68,6 +68,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -110,9 +111,12 @@ struct dlbuf_verbs_work_ {
 	uint64_t id;
 };
 
+/*
+ * In a mapping of its own that the kernel clears in a child of fork() (MADV_WIPEONFORK). A process
+ * number would not do: a child in a namespace of its own may have the parent's.
+ */
 struct dlbuf_verbs {
-	struct ibv_pd *pd;
-	pid_t pid;
+	struct ibv_pd *pd;	/* NULL: this process is a child */
 	pthread_mutex_t adding;	/* one dlbuf_verbs_add() at a time; taken before lock */
 	pthread_mutex_t lock;	/* no driver's call is made under it */
 	struct dlbuf_verbs_buffer *buffers;
@@ -127,35 +131,46 @@ static inline int dlbuf_verbs_check_(const struct dlbuf_verbs *v)
 {
 	if (!v)
 		return dlbuf_fail(-EINVAL, "there is no struct dlbuf_verbs");
-	if (v->pid != getpid())
+	if (!v->pd)
 		return dlbuf_fail(-ESTALE, "the regions belong to the parent process");
 	return 0;
 }
 
 /*
- * Makes an empty set of regions. pd is borrowed and must live until dlbuf_verbs_destroy(). For
- * several protection domains make a set each: their ids differ, and dlbuf_verbs_end() returns
- * -EINVAL for the id of another set.
- * *verbs is new. Does not block. All other calls may be made on any thread at any time.
+ * Makes an empty set of regions. pd is borrowed and must live until dlbuf_verbs_destroy(). It must
+ * be of this process: the regions of a set that a child makes on its parent's pd are the parent's.
+ * For several protection domains make a set each: the ids of all sets of a process differ, also
+ * of those that were destroyed, and dlbuf_verbs_end() returns -EINVAL for the id of another set.
+ * *verbs is new. Blocks only in early boot, until the kernel has random numbers. All other calls,
+ * except dlbuf_verbs_destroy(), may be made on any thread at any time.
  * -EINVAL  pd or verbs is NULL
+ * -EIO     the kernel failed; the error text has the call
  */
 static inline int dlbuf_verbs_create(struct ibv_pd *pd, struct dlbuf_verbs **verbs)
 {
 	struct dlbuf_verbs *v;
+	void *map;
+	int ret = 0;
 
 	if (!pd || !verbs)
 		return dlbuf_fail(-EINVAL, "pd or verbs is NULL");
-	v = (struct dlbuf_verbs *)calloc(1, sizeof(*v));
-	if (!v)
+	map = mmap(NULL, sizeof(*v), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (map == MAP_FAILED)
 		return dlbuf_fail(-ENOMEM, "no memory");
-	if (pthread_mutex_init(&v->adding, NULL) || pthread_mutex_init(&v->lock, NULL)) {
-		free(v);
-		return dlbuf_fail(-ENOMEM, "pthread_mutex_init() failed");
+	v = (struct dlbuf_verbs *)map;
+	if (madvise(map, sizeof(*v), MADV_WIPEONFORK))
+		ret = dlbuf_fail(-EIO, "madvise(MADV_WIPEONFORK): %s", strerror(errno));
+	/* A completion queue may still have the ids of a set that was destroyed. */
+	while (!ret && getrandom(&v->last, sizeof(v->last), 0) != (ssize_t)sizeof(v->last))
+		if (errno != EINTR)
+			ret = dlbuf_fail(-EIO, "getrandom(): %s", strerror(errno));
+	if (!ret && (pthread_mutex_init(&v->adding, NULL) || pthread_mutex_init(&v->lock, NULL)))
+		ret = dlbuf_fail(-ENOMEM, "pthread_mutex_init() failed");
+	if (ret) {
+		munmap(map, sizeof(*v));
+		return ret;
 	}
 	v->pd = pd;
-	v->pid = getpid();
-	/* Ids of two sets differ: the golden ratio spreads the addresses of the two. */
-	v->last = (uint64_t)(uintptr_t)v * 0x9e3779b97f4a7c15ull;
 	*verbs = v;
 	return 0;
 }
@@ -438,7 +453,7 @@ static inline void dlbuf_verbs_remove(struct dlbuf_verbs_buffer *buffer)
 	struct dlbuf_verbs *v;
 	int last;
 
-	if (!buffer || buffer->verbs_->pid != getpid())
+	if (!buffer || !buffer->verbs_->pd)
 		return;
 	v = buffer->verbs_;
 	pthread_mutex_lock(&v->lock);
@@ -771,7 +786,7 @@ static inline void dlbuf_verbs_destroy(struct dlbuf_verbs *v)
 	struct dlbuf_verbs_buffer *b;
 	struct dlbuf_verbs_work_ *work;
 
-	if (!v || v->pid != getpid())
+	if (!v || !v->pd)
 		return;
 	while ((work = v->works)) {
 		v->works = work->next;
@@ -783,7 +798,7 @@ static inline void dlbuf_verbs_destroy(struct dlbuf_verbs *v)
 	}
 	pthread_mutex_destroy(&v->lock);
 	pthread_mutex_destroy(&v->adding);
-	free(v);
+	munmap(v, sizeof(*v));
 }
 
 #ifdef __cplusplus
