@@ -734,6 +734,47 @@ TEST(child_with_the_same_pid)
 	CHECK(waitpid(pid, &status, 0) == pid && !status);
 }
 
+/* Calls everything with a cancellation pending, and returns a value of its own if none is an end. */
+static void *cancelled(void *arg)
+{
+	DLManagedTensorVersioned *t = arg;
+	struct dlbuf_verbs_buffer *b = NULL;
+	struct dlbuf_verbs *other = NULL;
+	uint64_t id;
+
+	pthread_cancel(pthread_self());
+	CHECK_OK(dlbuf_verbs_create(&pd, &other));
+	stub.mr_err = EFAULT;
+	CHECK_ERR(dlbuf_verbs_add(other, mem.fd, mem.memfd, DLBUF_RW, 0, &b), -EIO);
+	stub.mr_err = 0;
+	CHECK_OK(dlbuf_verbs_add(other, mem.fd, mem.memfd, DLBUF_RW, 0, &b));
+	CHECK_ERR(dlbuf_verbs_begin(other, t, 0, NULL, &id), -EINVAL);
+	CHECK_OK(dlbuf_verbs_begin(other, t, DLBUF_READ, NULL, &id));
+	dlbuf_verbs_remove(b);
+	CHECK_OK(dlbuf_verbs_end(other, id));
+	CHECK_OK(dlbuf_verbs_add(other, mem.fd, mem.memfd, DLBUF_RW, 0, &b));
+	dlbuf_verbs_remove(b);
+	CHECK_OK(dlbuf_verbs_add(other, mem.fd, mem.memfd, DLBUF_RW, 0, &b));
+	dlbuf_verbs_destroy(other);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	return &stub;
+}
+
+TEST_BETWEEN(not_a_cancellation_point, begin(), end())
+{
+	DLManagedTensorVersioned *t = tensor(1, (int64_t[]){ 8 }, NULL, 0, 0);
+	pthread_t thread;
+	void *result;
+
+	KTAP_KEEPS(KTAP_HEAP, "threads");
+	stub.dmabuf_err = EOPNOTSUPP;
+	REQUIRE(!pthread_create(&thread, NULL, cancelled, t));
+	REQUIRE(!pthread_join(thread, &result));
+	CHECK(result == &stub);
+	CHECK_EQ(stub.live, 0);
+	t->deleter(t);
+}
+
 #define THREADS 2
 #define ROUNDS 200
 

@@ -127,6 +127,24 @@ struct dlbuf_verbs {
 /* Set in each id of dlbuf_verbs_begin(). Use a wr_id of your own without it. */
 #define DLBUF_VERBS_ID (1ull << 63)
 
+static inline int dlbuf_verbs_cancel_off_(void)
+{
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	return state;
+}
+
+static inline void dlbuf_verbs_cancel_on_(int *state)
+{
+	pthread_setcancelstate(*state, NULL);
+}
+
+/* Disables thread cancellation until the end of the scope: close() and the driver's calls permit it. */
+#define DLBUF_VERBS_NOT_CANCELLED_				\
+	__attribute__((cleanup(dlbuf_verbs_cancel_on_), unused))	\
+	int cancel_state_ = dlbuf_verbs_cancel_off_()
+
 static inline int dlbuf_verbs_check_(const struct dlbuf_verbs *v)
 {
 	if (!v)
@@ -148,6 +166,7 @@ static inline int dlbuf_verbs_check_(const struct dlbuf_verbs *v)
  */
 static inline int dlbuf_verbs_create(struct ibv_pd *pd, struct dlbuf_verbs **verbs)
 {
+	DLBUF_VERBS_NOT_CANCELLED_;
 	struct dlbuf_verbs *v;
 	void *map;
 	int ret = 0;
@@ -404,6 +423,7 @@ static inline int dlbuf_verbs_new_(struct dlbuf_verbs *v, int fd, int memfd,
 static inline int dlbuf_verbs_add(struct dlbuf_verbs *v, int fd, int memfd, uint32_t access,
 				  uint32_t remote, struct dlbuf_verbs_buffer **buffer)
 {
+	DLBUF_VERBS_NOT_CANCELLED_;
 	struct dlbuf_verbs_buffer *found;
 	struct dlbuf_buffer_info info;
 	int ret = dlbuf_verbs_check_(v);
@@ -450,6 +470,7 @@ static inline int dlbuf_verbs_add(struct dlbuf_verbs *v, int fd, int memfd, uint
  */
 static inline void dlbuf_verbs_remove(struct dlbuf_verbs_buffer *buffer)
 {
+	DLBUF_VERBS_NOT_CANCELLED_;
 	struct dlbuf_verbs *v;
 	int last;
 
@@ -578,6 +599,7 @@ static inline int dlbuf_verbs_begin(struct dlbuf_verbs *v, const DLManagedTensor
 				    uint32_t access, const struct dlbuf_acquire_opts *opts,
 				    uint64_t *id)
 {
+	DLBUF_VERBS_NOT_CANCELLED_;
 	struct dlbuf_verbs_buffer *b;
 	struct dlbuf_verbs_work_ *work;
 	struct dlbuf_tensor_info info;
@@ -761,6 +783,7 @@ static inline int dlbuf_verbs_finish_(struct dlbuf_verbs_work_ *work)
  */
 static inline int dlbuf_verbs_end(struct dlbuf_verbs *v, uint64_t id)
 {
+	DLBUF_VERBS_NOT_CANCELLED_;
 	struct dlbuf_verbs_work_ *work, **at;
 	int ret = dlbuf_verbs_check_(v);
 
@@ -783,6 +806,7 @@ static inline int dlbuf_verbs_end(struct dlbuf_verbs *v, uint64_t id)
  */
 static inline void dlbuf_verbs_destroy(struct dlbuf_verbs *v)
 {
+	DLBUF_VERBS_NOT_CANCELLED_;
 	struct dlbuf_verbs_buffer *b;
 	struct dlbuf_verbs_work_ *work;
 
