@@ -25,6 +25,7 @@ static void *test_calloc(size_t n, size_t size)
 
 #undef calloc
 #include "ktap.h"
+#include "lab_module.h"
 
 #define PAGE 4096u
 #define BYTES (4 * PAGE)
@@ -59,6 +60,31 @@ static struct ibv_mr *region(void *addr, size_t length, int flags)
 	return mr;
 }
 
+/* By system calls, which do not trap. */
+static bool copied(const void *from, void *to)
+{
+	int fds[2];
+	bool can;
+
+	REQUIRE(!pipe2(fds, O_CLOEXEC));
+	can = write(fds[1], from, 1) == 1 && read(fds[0], to, 1) == 1;
+	close(fds[0]);
+	close(fds[1]);
+	return can;
+}
+
+static bool readable(const void *addr)
+{
+	char byte;
+
+	return copied(addr, &byte);
+}
+
+static bool writable(void *addr)
+{
+	return copied(addr, addr);
+}
+
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *p, uint64_t offset, size_t length, uint64_t iova,
 				 int fd, int flags)
 {
@@ -66,24 +92,14 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *p, uint64_t offset, size_t lengt
 
 	__atomic_add_fetch(&stub.dmabuf_calls, 1, __ATOMIC_SEQ_CST);
 	stub.fd = fd;
-	CHECK(p == &pd && !offset && !iova);
+	/* mlx5 copies small messages to the address itself, libibverbs inline ones from it. */
+	CHECK(p == &pd && !offset && iova && !(iova % PAGE));
+	CHECK(flags & IBV_ACCESS_LOCAL_WRITE ? writable((void *)(uintptr_t)iova) :
+					       readable((void *)(uintptr_t)iova));
 	if (CHECK_OK(dlbuf_buffer_query(fd, &info)))
 		CHECK_EQ(length, info.bytes);
 	errno = stub.dmabuf_err;
-	return stub.dmabuf_err ? NULL : region(NULL, length, flags);
-}
-
-/* Linux before 6.2 pins each registration for writing. */
-static bool writable(void *addr)
-{
-	int fds[2];
-	bool can;
-
-	REQUIRE(!pipe2(fds, O_CLOEXEC));
-	can = write(fds[1], addr, 1) == 1 && read(fds[0], addr, 1) == 1;
-	close(fds[0]);
-	close(fds[1]);
-	return can;
+	return stub.dmabuf_err ? NULL : region((void *)(uintptr_t)iova, length, flags);
 }
 
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *p, void *addr, size_t length, uint64_t iova,
@@ -92,6 +108,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *p, void *addr, size_t length, uin
 	stub.mr_calls++;
 	/* siw, hfi1 and qib take no other, and do not refuse it. */
 	CHECK(p == &pd && iova == (uintptr_t)addr);
+	/* Linux before 6.2 pins each registration for writing. */
 	CHECK(writable(addr));
 	if (stub.during)
 		stub.during();
@@ -102,8 +119,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *p, void *addr, size_t length, uin
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	/* libibverbs may call madvise() on its address: it must be mapped still. */
-	if (mr->addr)
-		CHECK(!msync(mr->addr, mr->length, MS_ASYNC));
+	CHECK(!msync(mr->addr, mr->length, MS_ASYNC));
 	CHECK(__atomic_sub_fetch(&stub.live, 1, __ATOMIC_SEQ_CST) >= 0);
 	mr->lkey = mr->rkey = 0;
 	free(mr);
@@ -238,26 +254,60 @@ TEST_BETWEEN(memfd, begin(), end())
 	/* dlbuf_verbs_destroy() deregisters what is left. */
 }
 
-/* With a memfd addresses begin where it is mapped. */
-TEST_BETWEEN(addresses_of_a_memfd, begin(), end())
+/* Addresses begin where the buffer is mapped, and have its bytes. */
+static void check_addresses(uint32_t access, uint32_t remote)
 {
 	DLManagedTensorVersioned *t = tensor(1, (int64_t[]){ 8 }, NULL, 32, 0);
-	struct dlbuf_verbs_buffer *b;
+	struct dlbuf_verbs_buffer *b = add(access, remote);
 	struct dlbuf_verbs_key key;
 	struct ibv_sge one;
 	uint32_t n = 1;
 	uint64_t id;
 
-	stub.dmabuf_err = EOPNOTSUPP;
-	b = add(DLBUF_RW, DLBUF_WRITE);
+	REQUIRE_OK(dlbuf_acquire(t, DLBUF_WRITE, NULL, NULL));
+	for (int i = 0; i < 16; i++)
+		((uint8_t *)t->dl_tensor.data)[i] = (uint8_t)(i + 99);
+	REQUIRE_OK(dlbuf_release(t, NULL, NULL));
 	CHECK_EQ(b->addr, (uintptr_t)b->mr->addr);
-	if (CHECK_OK(dlbuf_verbs_remote(v, t, DLBUF_WRITE, &key)))
+	if (CHECK_OK(dlbuf_verbs_remote(v, t, remote, &key)))
 		CHECK_EQ(key.addr, b->addr + 32);
 	REQUIRE_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id));
-	if (CHECK_OK(dlbuf_verbs_sge(v, id, t, &one, &n)))
-		CHECK_EQ(one.addr, b->addr + 32);
+	if (CHECK_OK(dlbuf_verbs_sge(v, id, t, &one, &n)) && CHECK_EQ(one.addr, b->addr + 32))
+		for (int i = 0; i < 16; i++)
+			CHECK_EQ(((uint8_t *)(uintptr_t)one.addr)[i], i + 99);
 	CHECK_OK(dlbuf_verbs_end(v, id));
 	t->deleter(t);
+}
+
+TEST_BETWEEN(addresses_of_a_dma_buf, begin(), end())
+{
+	check_addresses(DLBUF_RW, DLBUF_WRITE);
+}
+
+TEST_BETWEEN(addresses_of_a_dma_buf_for_reading, begin(), end())
+{
+	check_addresses(DLBUF_READ, DLBUF_READ);
+}
+
+TEST_BETWEEN(addresses_of_a_memfd, begin(), end())
+{
+	stub.dmabuf_err = EOPNOTSUPP;
+	check_addresses(DLBUF_RW, DLBUF_WRITE);
+}
+
+/* A dma-buf that the CPU cannot map has no addresses here. */
+TEST_BETWEEN(cannot_be_mapped, begin(), end())
+{
+	struct dlbuf_verbs_buffer *b;
+	int lab = lab_open(), fd;
+
+	REQUIRE(lab >= 0);
+	fd = lab_buffer(lab, BYTES, DLBUF_LAB_NO_MMAP);
+	REQUIRE(fd >= 0);
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, fd, -1, DLBUF_RW, 0, &b), -EOPNOTSUPP, "cannot map");
+	CHECK_EQ(stub.dmabuf_calls, 0);
+	close(fd);
+	close(lab);
 }
 
 static void punch(void)
@@ -360,6 +410,7 @@ TEST(too_large)
 
 /* ---- cases: tensors */
 
+/* first is an offset of the buffer. */
 static void check_sges(uint64_t id, DLManagedTensorVersioned *t, uint32_t n, uint64_t first,
 		       int64_t step, uint32_t length)
 {
@@ -368,7 +419,7 @@ static void check_sges(uint64_t id, DLManagedTensorVersioned *t, uint32_t n, uin
 
 	if (CHECK_OK(dlbuf_verbs_sge(v, id, t, sges, &got)) && CHECK_EQ(got, n))
 		for (uint32_t i = 0; i < n; i++) {
-			CHECK_EQ(sges[i].addr, first + i * step);
+			CHECK_EQ(sges[i].addr, v->buffers->addr + first + i * step);
 			CHECK_EQ(sges[i].length, length);
 			CHECK_EQ(sges[i].lkey, stub.keys);
 		}
@@ -449,7 +500,7 @@ TEST_BETWEEN(read_only_is_not_writable_by_a_peer, begin(), end())
 	struct dlbuf_verbs_key key;
 
 	if (CHECK_OK(dlbuf_verbs_remote(v, w, DLBUF_WRITE, &key)))
-		CHECK(key.addr == 32 && key.bytes == 16 && key.rkey == ~stub.keys && !key.reserved);
+		CHECK(key.addr == b->addr + 32 && key.bytes == 16 && key.rkey == ~stub.keys && !key.reserved);
 	CHECK_ERR_SAYS(dlbuf_verbs_remote(v, w, DLBUF_READ, &key), -EACCES, "remote access 2");
 	CHECK_ERR(dlbuf_verbs_remote(v, r, DLBUF_WRITE, &key), -EACCES);
 	CHECK_ERR(dlbuf_verbs_remote(v, r, 0, &key), -EINVAL);
@@ -650,8 +701,8 @@ TEST_BETWEEN(planes_in_one_request, begin(), end())
 	CHECK_OK(dlbuf_verbs_begin(v, t[0], DLBUF_READ, NULL, &id));
 	CHECK_OK(dlbuf_verbs_sge(v, id, t[0], &sges[0], &room));
 	CHECK_OK(dlbuf_verbs_sge(v, id, t[1], &sges[1], &room));
-	CHECK(!sges[0].addr && sges[0].length == 64 * 16);
-	CHECK(sges[1].addr == 64 * 16 && sges[1].length == 64 * 8);
+	CHECK(sges[0].addr == v->buffers->addr && sges[0].length == 64 * 16);
+	CHECK(sges[1].addr == v->buffers->addr + 64 * 16 && sges[1].length == 64 * 8);
 	t[0]->deleter(t[0]);
 	t[1]->deleter(t[1]);
 	/* The id holds the lease of the frame, and so both. */
@@ -848,7 +899,7 @@ TEST_BETWEEN(beside_remove, begin(), end())
 		uint64_t id;
 
 		if (!dlbuf_verbs_remote(v, t, DLBUF_READ, &key))
-			keys += CHECK(!key.addr && key.bytes == 16 && key.rkey >> 31);
+			keys += CHECK(key.addr && key.bytes == 16 && key.rkey >> 31);
 		if (dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id))
 			continue;
 		if (CHECK_OK(dlbuf_verbs_sge(v, id, t, &one, &n)))

@@ -32,10 +32,10 @@
  *	if (ibv_poll_cq(cq, 1, &wc) == 1 && wc.wr_id & DLBUF_VERBS_ID)
  *		dlbuf_verbs_end(v, wc.wr_id);
  *
- * Two ways. dlbuf_verbs_add() tries ibv_reg_dmabuf_mr() first. A driver that takes no
- * dma-bufs (rxe; others before their Linux of 5.12 or later) pins memory that the CPU has
- * mapped, but not the mapping of a dma-buf. Then the memfd behind a udmabuf is registered,
- * of dlbuf_udmabuf_create(). The buffers of a dlbuf_pool have no memfd.
+ * Two ways. dlbuf_verbs_add() tries ibv_reg_dmabuf_mr() first. Some drivers take no dma-bufs (rxe;
+ * others before their Linux of 5.12 or later). They pin mapped memory, but the kernel refuses to
+ * pin a dma-buf's mapping. For these pass the memfd of dlbuf_udmabuf_create(), whose pages are the
+ * same. The buffers of a dlbuf_pool have no memfd.
  *
  * The memfd. Make the buffer yourself and register it before anybody else has its memfd:
  * whoever has it can punch a hole (fallocate()), which no seal forbids. The memfd then has
@@ -43,17 +43,20 @@
  * each page once, after it is pinned. A hole that is punched later changes neither the
  * region nor the dma-buf.
  *
- * Addresses. Of a region of the dma-buf, local and remote addresses are offsets in it and begin
- * with 0. Of a region of the memfd they begin with the address where this process has mapped it,
- * because some drivers (siw, hfi1, qib) take no other: so the key of dlbuf_verbs_remote() tells
- * the peer where that is. dlbuf_verbs_buffer.addr is the first one.
+ * Addresses. Local and remote addresses are those of a mapping in this process, which the
+ * registration keeps: of the dma-buf, or of the memfd if that is registered. Some drivers (siw,
+ * hfi1, qib) take no other, and libibverbs itself reads and writes there: IBV_SEND_INLINE copies in
+ * ibv_post_send(), mlx5 copies small messages in ibv_poll_cq(). So the key of dlbuf_verbs_remote()
+ * tells the peer where this process has mapped the buffer. dlbuf_verbs_buffer.addr is the first
+ * address.
  *
  * Costs. A buffer is found by its identity, as the library's cache finds it: no frame needs a
- * registration. dlbuf_verbs_begin() allocates twice.
+ * registration. dlbuf_verbs_begin() allocates twice. Each buffer has an fd and a mapping of its own,
+ * besides the driver's.
  *
  * fork(). A child cannot use the parent's regions: the calls return -ESTALE, and
  * dlbuf_verbs_destroy() and dlbuf_verbs_remove() do nothing, because libibverbs would
- * deregister the parent's. The mapping of a memfd is shared, so it needs no ibv_fork_init().
+ * deregister the parent's. The mapping of a buffer is shared, so it needs no ibv_fork_init().
  *
  * Specification: ibv_reg_mr(3), ibv_post_send(3), ibv_poll_cq(3).
  */
@@ -91,7 +94,7 @@ struct dlbuf_verbs;
 struct dlbuf_verbs_buffer {
 	struct ibv_mr *mr;	/* peeked */
 	uint64_t bytes;		/* of the region, which is the whole dma-buf */
-	uint64_t addr;		/* of its first byte, for work requests */
+	uint64_t addr;		/* where its first byte is mapped, for work requests */
 	int by_memfd;		/* 1: the driver took the memfd, not the dma-buf */
 	uint32_t access;	/* dlbuf_access of this machine */
 	uint32_t remote;	/* dlbuf_access of the peer, or 0 */
@@ -99,7 +102,7 @@ struct dlbuf_verbs_buffer {
 	struct dlbuf_verbs *verbs_;
 	struct dlbuf_verbs_buffer *next_;
 	uint64_t dev_, ino_;
-	void *map_;		/* of the memfd; NULL without one */
+	void *map_;		/* of what is registered */
 	int fd_;		/* keeps the inode number, and so the identity */
 	unsigned int owners_, works_;
 };
@@ -332,7 +335,7 @@ static inline int dlbuf_verbs_memfd_(struct dlbuf_verbs_buffer *b, int memfd, in
 	if (map == MAP_FAILED)
 		return dlbuf_fail(errno == EACCES ? -EACCES : -EIO, "mmap() of the memfd: %s",
 				  strerror(errno));
-	/* libibverbs may use the address until ibv_dereg_mr(). */
+	munmap(b->map_, (size_t)b->bytes);
 	b->map_ = map;
 	b->by_memfd = 1;
 	b->addr = (uintptr_t)map;
@@ -344,13 +347,23 @@ static inline int dlbuf_verbs_memfd_(struct dlbuf_verbs_buffer *b, int memfd, in
 
 static inline int dlbuf_verbs_register_(struct dlbuf_verbs_buffer *b, int memfd)
 {
+	void *map;
 	int err;
 
 	if (b->bytes > SIZE_MAX / 2)
 		return dlbuf_fail(-EOVERFLOW, "%llu bytes are more than this process can address",
 				  (unsigned long long)b->bytes);
+	map = mmap(NULL, (size_t)b->bytes, b->access & DLBUF_WRITE ? PROT_READ | PROT_WRITE : PROT_READ,
+		   MAP_SHARED, b->fd_, 0);
+	if (map == MAP_FAILED)
+		return dlbuf_fail(errno == ENOMEM ? -ENOMEM : errno == EACCES ? -EACCES : -EOPNOTSUPP,
+				  "the CPU cannot map the dma-buf: mmap() of %llu bytes: %s",
+				  (unsigned long long)b->bytes, strerror(errno));
+	/* libibverbs may use the address until ibv_dereg_mr(). */
+	b->map_ = map;
+	b->addr = (uintptr_t)map;
 	/* Each buffer is tried: a driver may take dma-bufs of one exporter, not of another. */
-	b->mr = ibv_reg_dmabuf_mr(b->verbs_->pd, 0, (size_t)b->bytes, 0, b->fd_,
+	b->mr = ibv_reg_dmabuf_mr(b->verbs_->pd, 0, (size_t)b->bytes, b->addr, b->fd_,
 				  (int)dlbuf_verbs_flags_(b));
 	if (b->mr)
 		return 0;
@@ -415,7 +428,8 @@ static inline int dlbuf_verbs_new_(struct dlbuf_verbs *v, int fd, int memfd,
  * -EBADF       fd is not a dma-buf; the driver needs the memfd, and memfd is not one
  * -EACCES      fd was not opened for this access. With a memfd both fds must be O_RDWR
  * -EBUSY       the dma-buf is registered, with another access
- * -EOPNOTSUPP  the driver does not take the dma-buf, and there is no memfd
+ * -EOPNOTSUPP  the driver does not take the dma-buf, and there is no memfd; or the CPU cannot map
+ *              the dma-buf
  * -ENOMEM      also: the limit of pinned memory, which the error text has
  * -EOVERFLOW   the dma-buf is larger than this process can address
  * -EIO         the driver or the kernel failed; the error text has the call and the code
