@@ -40,7 +40,10 @@ static struct {
 	int fd, flags;			/* of the last call */
 	void (*during)(void);		/* called by the next ibv_reg_mr() */
 } stub;
-static struct ibv_pd pd;
+static struct ibv_context context;
+static struct ibv_pd pd = { .context = &context };
+/* max_msg_sz of each port; 0: the call fails. */
+static uint32_t ports[3] = { 1u << 31, 0, 1u << 31 };
 
 static struct ibv_mr *region(void *addr, size_t length, int flags)
 {
@@ -58,6 +61,25 @@ static struct ibv_mr *region(void *addr, size_t length, int flags)
 	mr->rkey = ~mr->lkey;
 	__atomic_add_fetch(&stub.live, 1, __ATOMIC_SEQ_CST);
 	return mr;
+}
+
+int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *attr)
+{
+	CHECK(c == &context);
+	*attr = (struct ibv_device_attr){ .phys_port_cnt = sizeof(ports) / sizeof(ports[0]) };
+	return 0;
+}
+
+#undef ibv_query_port
+int ibv_query_port(struct ibv_context *c, uint8_t port, struct _compat_ibv_port_attr *compat)
+{
+	struct ibv_port_attr attr = { 0 };
+
+	CHECK(c == &context && port && port <= sizeof(ports) / sizeof(ports[0]));
+	attr.max_msg_sz = ports[port - 1];
+	/* libibverbs has written its own beginning of the struct since it was born. */
+	memcpy(compat, &attr, offsetof(struct ibv_port_attr, port_cap_flags2));
+	return attr.max_msg_sz ? 0 : EINVAL;
 }
 
 /* By system calls, which do not trap. */
@@ -454,11 +476,17 @@ TEST_BETWEEN(sge, begin(), end())
 	check_sges(id, tensor(2, (int64_t[]){ 0, 4 }, (int64_t[]){ 1, INT64_MAX - 1 }, 0, 0), 0, 0, 0, 0);
 	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, id, t, &one, &n), -ENOSPC, "4 runs of 20 bytes");
 	CHECK_SAYS("dimension 0");
-	CHECK_EQ(n, 1);
+	CHECK_EQ(n, 4);
+	/* To know the size of an array. */
+	n = 0;
+	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, id, t, NULL, &n), -ENOSPC, "4 runs of 20 bytes");
+	CHECK_EQ(n, 4);
+	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, id, t, NULL, &n), -EINVAL, "sges");
 	n = 0;
 	dense = tensor(1, (int64_t[]){ 8 }, NULL, 0, 0);
 	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, id, dense, &one, &n), -ENOSPC, "1 run of 16 bytes, and");
 	dense->deleter(dense);
+	CHECK_EQ(n, 1);
 	CHECK_ERR(dlbuf_verbs_sge(v, id, NULL, &one, &n), -EINVAL);
 	CHECK_ERR(dlbuf_verbs_sge(v, id, t, NULL, &n), -EINVAL);
 	CHECK_ERR(dlbuf_verbs_sge(v, id, t, &one, NULL), -EINVAL);
@@ -476,6 +504,68 @@ TEST_BETWEEN(sge, begin(), end())
 	t->deleter(t);
 	dlbuf_verbs_remove(b);
 	dlbuf_udmabuf_close(&other);
+}
+
+/* The runs of one tensor are one message, and the ports' limits differ. */
+TEST(more_bytes_than_a_message)
+{
+	DLManagedTensorVersioned *t;
+	struct ibv_sge sges[32];
+	uint32_t n = 1;
+	uint64_t id;
+
+	ports[2] = BYTES / 2;
+	begin();
+	add(DLBUF_RW, 0);
+	t = tensor(1, (int64_t[]){ BYTES / 4 }, NULL, 0, 0);
+	REQUIRE_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id));
+	check_sges(id, t, 1, 0, 0, BYTES / 2);
+	t = tensor(1, (int64_t[]){ BYTES / 4 + 1 }, NULL, 0, 0);
+	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, id, t, sges, &n), -EOPNOTSUPP, "8194 bytes");
+	CHECK_SAYS("at most 8192");
+	t->deleter(t);
+	/* The same bytes again and again: 32 runs of 512, and 2^62 of two. */
+	t = tensor(2, (int64_t[]){ 32, 256 }, (int64_t[]){ 0, 1 }, 0, 0);
+	n = 32;
+	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, id, t, sges, &n), -EOPNOTSUPP, "16384 bytes");
+	t->deleter(t);
+	t = tensor(1, (int64_t[]){ INT64_MAX / 2 }, (int64_t[]){ 0 }, 0, 0);
+	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, id, t, sges, &n), -EOPNOTSUPP, "9223372036854775806 bytes");
+	t->deleter(t);
+	CHECK_OK(dlbuf_verbs_end(v, id));
+	end();
+	/* RDMA's own limit, of which libmlx5 makes a flag. */
+	ports[2] = 1u << 31;
+	begin();
+	add(DLBUF_RW, 0);
+	t = tensor(2, (int64_t[]){ 1 << 20, 1 << 10 }, (int64_t[]){ 0, 1 }, 0, 0);
+	REQUIRE_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id));
+	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, id, t, NULL, &(uint32_t){ 0 }), -EOPNOTSUPP,
+		       "2147483648 bytes, and a work request at most 2147483647");
+	t->deleter(t);
+	CHECK_OK(dlbuf_verbs_end(v, id));
+	end();
+}
+
+/* An id for receiving, begun with one tensor, for another one of the dma-buf. */
+TEST_BETWEEN(sge_of_a_read_only_tensor, begin(), end())
+{
+	DLManagedTensorVersioned *w = tensor(1, (int64_t[]){ 8 }, NULL, 0, DLBUF_RW),
+				 *r = tensor(1, (int64_t[]){ 8 }, NULL, 64, DLBUF_READ);
+	struct ibv_sge one;
+	uint32_t n = 1;
+	uint64_t id;
+
+	add(DLBUF_RW, 0);
+	REQUIRE_OK(dlbuf_verbs_begin(v, w, DLBUF_WRITE, NULL, &id));
+	CHECK_ERR_SAYS(dlbuf_verbs_sge(v, id, r, &one, &n), -EACCES, "does not allow");
+	CHECK_OK(dlbuf_verbs_sge(v, id, w, &one, &n));
+	CHECK_OK(dlbuf_verbs_end(v, id));
+	REQUIRE_OK(dlbuf_verbs_begin(v, w, DLBUF_READ, NULL, &id));
+	CHECK_OK(dlbuf_verbs_sge(v, id, r, &one, &n));
+	CHECK_OK(dlbuf_verbs_end(v, id));
+	r->deleter(r);
+	w->deleter(w);
 }
 
 TEST_BETWEEN(not_registered, begin(), end())

@@ -109,6 +109,7 @@ struct dlbuf_verbs_buffer {
 
 struct dlbuf_verbs_work_ {
 	struct dlbuf_verbs_work_ *next;
+	uint32_t access;
 	struct dlbuf_verbs_buffer *buffer;
 	DLManagedTensorVersioned *tensor;
 	uint64_t id;
@@ -125,6 +126,7 @@ struct dlbuf_verbs {
 	struct dlbuf_verbs_buffer *buffers;
 	struct dlbuf_verbs_work_ *works;
 	uint64_t last;		/* id */
+	uint64_t message;	/* the most bytes of a work request */
 };
 
 /* Set in each id of dlbuf_verbs_begin(). Use a wr_id of your own without it. */
@@ -155,6 +157,24 @@ static inline int dlbuf_verbs_check_(const struct dlbuf_verbs *v)
 	if (!v->pd)
 		return dlbuf_fail(-ESTALE, "the regions belong to the parent process");
 	return 0;
+}
+
+/* The most bytes of a work request on any port of the device. */
+static inline uint64_t dlbuf_verbs_message_(struct ibv_context *context)
+{
+	/* RDMA's own limit is 2^31, which libmlx5 does not know: its highest bit is a flag there. */
+	uint64_t most = (1u << 31) - 1;
+	struct ibv_device_attr device;
+	struct ibv_port_attr port;
+	unsigned int i;
+
+	if (ibv_query_device(context, &device))
+		return most;
+	for (i = 1; i <= device.phys_port_cnt; i++)
+		if (!ibv_query_port(context, (uint8_t)i, &port) && port.max_msg_sz &&
+		    port.max_msg_sz < most)
+			most = port.max_msg_sz;
+	return most;
 }
 
 /*
@@ -192,6 +212,7 @@ static inline int dlbuf_verbs_create(struct ibv_pd *pd, struct dlbuf_verbs **ver
 		munmap(map, sizeof(*v));
 		return ret;
 	}
+	v->message = dlbuf_verbs_message_(pd->context);
 	v->pd = pd;
 	*verbs = v;
 	return 0;
@@ -601,9 +622,9 @@ static inline void dlbuf_verbs_work_ended_(struct dlbuf_verbs_buffer *b)
  * one that receives. tensor is borrowed and must be on a CPU device, because a network card
  * waits for no stream of a GPU: use dlbuf_tensor_import(). *id is the wr_id of a request with
  * IBV_SEND_SIGNALED. For a buffer that a peer writes, keep it, and end it when the peer's
- * immediate number has arrived. One id is enough for several tensors of one dma-buf in one
- * request, for example the two planes of NV12. For a further dma-buf of the request begin another
- * id, and end both at its completion. opts and blocking as for dlbuf_acquire().
+ * immediate number has arrived. One id is enough for several tensors of one frame in one dma-buf,
+ * for example the two planes of NV12. For a further dma-buf or frame of the request, which has a
+ * lease of its own, begin another id, and end both at its completion. opts and blocking as for dlbuf_acquire().
  * -EINVAL      an argument is NULL, or the tensor's dma-buf is not registered
  * -EACCES      the buffer was not registered for this access
  * -EOPNOTSUPP  the tensor is a copy of the library, or not on a CPU device
@@ -654,6 +675,7 @@ static inline int dlbuf_verbs_begin(struct dlbuf_verbs *v, const DLManagedTensor
 		return ret;
 	}
 	work->buffer = b;
+	work->access = access;
 	pthread_mutex_lock(&v->lock);
 	*id = work->id = ++v->last | DLBUF_VERBS_ID;
 	work->next = v->works;
@@ -677,19 +699,27 @@ static inline struct dlbuf_verbs_work_ **dlbuf_verbs_work_at_(struct dlbuf_verbs
 
 /*
  * Fills in the ibv_sge of a tensor: one for each run of bytes without a gap, in the order of the
- * elements. A dense tensor is one run; a picture with padded rows has one for each row.
+ * elements. A row-major tensor without gaps is one run; a picture with padded rows has one for each
+ * row. The peer receives the bytes without the gaps; by RDMA WRITE and READ they go to and come
+ * from one range there.
  *
- * id is of dlbuf_verbs_begin(), for this tensor or for another one of the same dma-buf: its
- * region stays until dlbuf_verbs_end(), also after dlbuf_verbs_remove(). tensor is borrowed, and
- * may be on any device. *nsge is the room of sges, which the queue
- * pair limits (ibv_qp_cap.max_send_sge); on success it is the number of runs, 0 for a tensor
- * without elements. Does not block.
+ * id is of dlbuf_verbs_begin(), for this tensor or for another one of the same frame: its
+ * region stays until dlbuf_verbs_end(), also after dlbuf_verbs_remove(). An id of DLBUF_READ must
+ * not be posted for receiving, which nothing here can see. tensor is borrowed, and may be on any
+ * device.
+ *
+ * *nsge is the room of sges, which may be NULL with 0. It is set to the number of runs, on success
+ * and with -ENOSPC; 0 for a tensor without elements. A queue pair limits that of a request
+ * (ibv_qp_cap.max_send_sge), and RDMA the bytes. Larger tensors need several requests, with the same
+ * id: parts of sges, or views (dlbuf_tensor_share()). End the id when the last request is complete.
+ * Does not block.
  * -EINVAL      an argument is NULL or not a tensor of dlbuf, id is not of dlbuf_verbs_begin() or
  *              has ended, or it is of another dma-buf
- * -ENOSPC      the tensor has more runs than there is room for. The error text has their
- *              number, and the dimension that ends a run
- * -EOPNOTSUPP  the tensor is a copy of the library, or a run is longer than a message of RDMA,
- *              2^31 bytes
+ * -EACCES      the tensor does not allow the id's access
+ * -ENOSPC      the tensor has more runs than there is room for. The error text has the dimension
+ *              that ends a run
+ * -EOPNOTSUPP  the tensor is a copy of the library; or its runs together have more bytes than a work
+ *              request on the device, which are 2^31 - 1 at most: the error text has the number
  */
 static inline int dlbuf_verbs_sge(struct dlbuf_verbs *v, uint64_t id,
 				  const DLManagedTensorVersioned *tensor, struct ibv_sge *sges,
@@ -705,7 +735,7 @@ static inline int dlbuf_verbs_sge(struct dlbuf_verbs *v, uint64_t id,
 	int32_t i, outer;
 	int ret;
 
-	if (!tensor || !sges || !nsge)
+	if (!tensor || !nsge || (!sges && *nsge))
 		return dlbuf_fail(-EINVAL, "tensor, sges or nsge is NULL");
 	ret = dlbuf_verbs_info_(v, tensor, &info);
 	if (ret)
@@ -717,6 +747,9 @@ static inline int dlbuf_verbs_sge(struct dlbuf_verbs *v, uint64_t id,
 	else if (work->buffer->dev_ != info.dev || work->buffer->ino_ != info.ino)
 		ret = dlbuf_fail(-EINVAL, "id 0x%llx is of another dma-buf than the tensor",
 				 (unsigned long long)id);
+	else if (work->access & ~info.access)
+		ret = dlbuf_fail(-EACCES, "the tensor does not allow the access of id 0x%llx, %u",
+				 (unsigned long long)id, work->access);
 	if (!ret) {
 		lkey = work->buffer->mr->lkey;
 		first = work->buffer->addr + info.first;
@@ -747,17 +780,23 @@ static inline int dlbuf_verbs_sge(struct dlbuf_verbs *v, uint64_t id,
 	for (i = 0; i < outer; i++)
 		if (steps[i] < 0)
 			offset -= (t->shape[i] - 1) * steps[i];
+	/* The library limits the bytes of a tensor to 2^63 - 1, also if elements share bytes. */
+	if (runs * bytes > v->message)
+		return dlbuf_fail(-EOPNOTSUPP, "the tensor has %llu bytes, and a work request at most "
+				  "%llu", (unsigned long long)(runs * bytes),
+				  (unsigned long long)v->message);
 	if (runs > *nsge && !outer)
-		return dlbuf_fail(-ENOSPC, "the tensor has 1 run of %llu bytes, and there is room for no "
-				  "ibv_sge", (unsigned long long)bytes);
-	if (runs > *nsge)
-		return dlbuf_fail(-ENOSPC, "the tensor has %llu runs of %llu bytes, because of the "
-				  "stride of dimension %d, and there is room for %u ibv_sge",
-				  (unsigned long long)runs, (unsigned long long)bytes, (int)outer - 1,
-				  *nsge);
-	if (bytes > 1ull << 31)
-		return dlbuf_fail(-EOPNOTSUPP, "a run of %llu bytes is longer than a message of RDMA, "
-				  "2^31 bytes", (unsigned long long)bytes);
+		ret = dlbuf_fail(-ENOSPC, "the tensor has 1 run of %llu bytes, and there is room for no "
+				 "ibv_sge", (unsigned long long)bytes);
+	else if (runs > *nsge)
+		ret = dlbuf_fail(-ENOSPC, "the tensor has %llu runs of %llu bytes, because of the "
+				 "stride of dimension %d, and there is room for %u ibv_sge",
+				 (unsigned long long)runs, (unsigned long long)bytes, (int)outer - 1,
+				 *nsge);
+	if (ret) {
+		*nsge = (uint32_t)runs;
+		return ret;
+	}
 	for (n = 0; n < runs; n++) {
 		sges[n].addr = first + (uint64_t)offset;
 		sges[n].length = (uint32_t)bytes;
