@@ -392,7 +392,11 @@ TEST_BETWEEN(refused, begin(), end())
 	stub.mr_err = EFAULT;
 	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b), -EIO,
 		       "ibv_reg_mr of 16384 bytes: Bad address");
+	/* Not of the limit. */
+	stub.mr_err = EPERM;
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b), -EACCES, "ibv_reg_mr");
 	REQUIRE(!setrlimit(RLIMIT_MEMLOCK, &limit));
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b), -EACCES, "ibv_reg_mr");
 	stub.mr_err = ENOMEM;
 	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b), -ENOMEM,
 		       "RLIMIT_MEMLOCK (ulimit -l) allows this process 65536 bytes");
@@ -407,7 +411,7 @@ TEST_BETWEEN(refused, begin(), end())
 	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b), -EIO,
 		       "ibv_reg_dmabuf_mr of 16384 bytes: Interrupted");
 	stub.mr_err = stub.dmabuf_err = 0;
-	CHECK_EQ(stub.mr_calls, 2);
+	CHECK_EQ(stub.mr_calls, 4);
 	b = add(DLBUF_RW, 0);
 	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, DLBUF_READ, &b), -EBUSY,
 		       "registered");
@@ -420,6 +424,61 @@ TEST_BETWEEN(refused, begin(), end())
 		CHECK_ERR(dlbuf_verbs_add(v, fd, mem.memfd, DLBUF_RW, 0, &b), -EACCES);
 		close(fd);
 	}
+}
+
+/* The kernel has another code for it. */
+TEST_BETWEEN(no_pinned_memory, begin(), end())
+{
+	const struct rlimit limit = { 0, 0 };
+	struct dlbuf_verbs_buffer *b;
+
+	REQUIRE(!setrlimit(RLIMIT_MEMLOCK, &limit));
+	stub.dmabuf_err = EOPNOTSUPP;
+	stub.mr_err = EPERM;
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b), -ENOMEM,
+		       "RLIMIT_MEMLOCK (ulimit -l) allows this process 0 bytes");
+}
+
+TEST_BETWEEN(not_the_memfd_of_a_udmabuf, begin(), end())
+{
+	int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), plain, sealed;
+	struct dlbuf_verbs_buffer *b;
+
+	stub.dmabuf_err = EOPNOTSUPP;
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, file, DLBUF_RW, 0, &b), -EBADF, "is not a memfd");
+	close(file);
+	/* It could be shrunk while it is compared. */
+	plain = memfd_create("plain", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	REQUIRE(plain >= 0 && !ftruncate(plain, BYTES));
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, plain, DLBUF_RW, 0, &b), -EINVAL, "F_SEAL_SHRINK");
+	close(plain);
+	sealed = memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	REQUIRE(sealed >= 0 && !ftruncate(sealed, BYTES));
+	REQUIRE(!fcntl(sealed, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE));
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, sealed, DLBUF_RW, 0, &b), -EACCES, "mmap()");
+	close(sealed);
+}
+
+/* A driver that asks to try again, as GPUs' do: so often that an access succeeds, and for ever. */
+TEST_BETWEEN(comparison_is_refused, begin(), end())
+{
+	int lab = lab_open(), memfd = memfd_create("other", MFD_CLOEXEC | MFD_ALLOW_SEALING), fd;
+	struct dlbuf_verbs_buffer *b;
+
+	REQUIRE(lab >= 0);
+	fd = lab_buffer(lab, BYTES, 0);
+	REQUIRE(fd >= 0 && memfd >= 0 && !ftruncate(memfd, BYTES));
+	REQUIRE(!fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK));
+	stub.dmabuf_err = EOPNOTSUPP;
+	REQUIRE(!lab_begin(lab, fd, -EAGAIN, 999, 0));
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, fd, memfd, DLBUF_RW, 0, &b), -EINVAL, "page 0");
+	REQUIRE(!lab_begin(lab, fd, -EAGAIN, DLBUF_LAB_FOREVER, 0));
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, fd, memfd, DLBUF_RW, 0, &b), -EIO,
+		       "DMA_BUF_IOCTL_SYNC: Resource temporarily unavailable");
+	CHECK_EQ(stub.live, 0);
+	close(memfd);
+	close(fd);
+	close(lab);
 }
 
 TEST(too_large)

@@ -74,6 +74,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
@@ -271,7 +272,9 @@ static inline int dlbuf_verbs_refused_(const char *call, uint64_t bytes, int err
 {
 	struct rlimit limit;
 
-	if (err == ENOMEM && !getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY)
+	/* A limit of 0 is EPERM. */
+	if ((err == ENOMEM || err == EPERM) && !getrlimit(RLIMIT_MEMLOCK, &limit) &&
+	    limit.rlim_cur != RLIM_INFINITY && (err == ENOMEM || !limit.rlim_cur))
 		return dlbuf_fail(-ENOMEM, "%s of %llu bytes: %s; RLIMIT_MEMLOCK (ulimit -l) allows "
 				  "this process %llu bytes of pinned memory", call,
 				  (unsigned long long)bytes, strerror(err),
@@ -284,13 +287,15 @@ static inline int dlbuf_verbs_refused_(const char *call, uint64_t bytes, int err
 /* Begins or ends the CPU's access to a dma-buf. */
 static inline int dlbuf_verbs_sync_(int fd, uint64_t end)
 {
+	const struct timespec pause = { 0, 1000000 };
 	struct dma_buf_sync sync;
-	int ret;
+	int ret, tries = 0;
 
 	sync.flags = DMA_BUF_SYNC_RW | end;
-	do
-		ret = ioctl(fd, DMA_BUF_IOCTL_SYNC, &sync);
-	while (ret && (errno == EINTR || errno == EAGAIN));
+	/* As often as dlbuf_acquire(). */
+	while ((ret = ioctl(fd, DMA_BUF_IOCTL_SYNC, &sync)) && (errno == EINTR || errno == EAGAIN) &&
+	       ++tries < 1000)
+		nanosleep(&pause, NULL);
 	return ret;
 }
 
@@ -307,8 +312,11 @@ static inline int dlbuf_verbs_compare_(int fd, const void *memory, uint64_t byte
 
 	if (map == MAP_FAILED)
 		return dlbuf_fail(-EIO, "mmap() of the dma-buf: %s", strerror(errno));
-	if (dlbuf_verbs_sync_(fd, DMA_BUF_SYNC_START))
+	if (dlbuf_verbs_sync_(fd, DMA_BUF_SYNC_START)) {
 		ret = dlbuf_fail(-EIO, "DMA_BUF_IOCTL_SYNC: %s", strerror(errno));
+		munmap(map, (size_t)bytes);
+		return ret;
+	}
 	for (at = 0; !ret && at < bytes; at += page) {
 		volatile uint64_t *word = (volatile uint64_t *)((char *)map + at);
 		const volatile uint64_t *other =
@@ -329,11 +337,16 @@ static inline int dlbuf_verbs_compare_(int fd, const void *memory, uint64_t byte
 	return ret;
 }
 
+/* F_GET_SEALS and F_SEAL_SHRINK, which glibc has with _GNU_SOURCE only. */
+#define DLBUF_VERBS_GET_SEALS_ (1024 + 10)
+#define DLBUF_VERBS_SEAL_SHRINK_ 2
+
 static inline int dlbuf_verbs_memfd_(struct dlbuf_verbs_buffer *b, int memfd, int dmabuf_err)
 {
 	struct dlbuf_buffer_info info;
 	struct stat st;
 	void *map;
+	int seals;
 
 	if (memfd < 0)
 		return dlbuf_fail(-EOPNOTSUPP, "the driver does not take the dma-buf "
@@ -346,16 +359,22 @@ static inline int dlbuf_verbs_memfd_(struct dlbuf_verbs_buffer *b, int memfd, in
 	if (info.access != DLBUF_RW)
 		return dlbuf_fail(-EACCES, "the memfd of a dma-buf is compared by writing, and this "
 				  "fd was not opened for reading and writing");
-	if (fstat(memfd, &st) || !S_ISREG(st.st_mode))
+	seals = fcntl(memfd, DLBUF_VERBS_GET_SEALS_);
+	if (seals < 0 || fstat(memfd, &st))
 		return dlbuf_fail(-EBADF, "fd %d is not a memfd", memfd);
+	/* A udmabuf's memfd has the seal. Without it the comparison could meet SIGBUS. */
+	if (!(seals & DLBUF_VERBS_SEAL_SHRINK_))
+		return dlbuf_fail(-EINVAL, "the memfd has no F_SEAL_SHRINK, so it is not the one of a "
+				  "udmabuf");
 	if ((uint64_t)st.st_size != b->bytes)
 		return dlbuf_fail(-EINVAL, "the dma-buf has %llu bytes, the memfd %llu",
 				  (unsigned long long)b->bytes, (unsigned long long)st.st_size);
 	/* Linux before 6.2 pins memory for writing, also for a region that is only read. */
 	map = mmap(NULL, (size_t)b->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+	/* EPERM: a seal forbids writing. */
 	if (map == MAP_FAILED)
-		return dlbuf_fail(errno == EACCES ? -EACCES : -EIO, "mmap() of the memfd: %s",
-				  strerror(errno));
+		return dlbuf_fail(errno == EACCES || errno == EPERM ? -EACCES : -EIO,
+				  "mmap() of the memfd: %s", strerror(errno));
 	munmap(b->map_, (size_t)b->bytes);
 	b->map_ = map;
 	b->by_memfd = 1;
@@ -439,7 +458,7 @@ static inline int dlbuf_verbs_new_(struct dlbuf_verbs *v, int fd, int memfd,
  * fd is duplicated. memfd is borrowed: that of dlbuf_udmabuf_create(), or -1 for a dma-buf
  * without one, which not every driver takes. access is what this machine does: DLBUF_READ to
  * send from the buffer, DLBUF_RW also to receive. remote is what a peer that knows the key may
- * do, DLBUF_READ, DLBUF_WRITE, DLBUF_RW or 0; access must have it, too.
+ * do, DLBUF_READ, DLBUF_WRITE, DLBUF_RW or 0: -EACCES if access lacks it.
  *
  * *buffer is peeked until dlbuf_verbs_remove(). A dma-buf that is registered already gets no
  * second region and is not compared again, also if it was removed and has work left: each call
@@ -447,11 +466,12 @@ static inline int dlbuf_verbs_new_(struct dlbuf_verbs *v, int fd, int memfd,
  * -EINVAL      an argument is NULL, bad access or remote, or the memfd is not the one of the
  *              dma-buf
  * -EBADF       fd is not a dma-buf; the driver needs the memfd, and memfd is not one
- * -EACCES      fd was not opened for this access. With a memfd both fds must be O_RDWR
+ * -EACCES      fd was not opened for this access, or access lacks remote. With a memfd both fds
+ *              must be O_RDWR, and no seal may forbid writing
  * -EBUSY       the dma-buf is registered, with another access
  * -EOPNOTSUPP  the driver does not take the dma-buf, and there is no memfd; or the CPU cannot map
  *              the dma-buf
- * -ENOMEM      also: the limit of pinned memory, which the error text has
+ * -ENOMEM      also: the limit of pinned memory, also of 0 bytes; the error text has it
  * -EOVERFLOW   the dma-buf is larger than this process can address
  * -EIO         the driver or the kernel failed; the error text has the call and the code
  */
