@@ -934,7 +934,7 @@ TEST(child_with_the_same_pid)
 	CHECK(waitpid(pid, &status, 0) == pid && !status);
 }
 
-/* Calls everything with a cancellation pending, and returns a value of its own if none is an end. */
+/* Calls with a cancellation pending. Returns a value of its own if none of them was the end. */
 static void *cancelled(void *arg)
 {
 	DLManagedTensorVersioned *t = arg;

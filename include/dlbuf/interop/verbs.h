@@ -10,7 +10,7 @@
  *	struct dlbuf_verbs *v;
  *	struct ibv_sge sge;
  *	uint32_t n = 1;
- *	uint64_t id;
+ *	uint64_t id = 0;
  *
  *	if (dlbuf_verbs_create(pd, &v) || dlbuf_udmabuf_create(bytes, NULL, &mem) ||
  *	    dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &buffer))
@@ -51,8 +51,8 @@
  * address.
  *
  * Costs. A buffer is found by its identity, as the library's cache finds it: no frame needs a
- * registration. dlbuf_verbs_begin() allocates twice. Each buffer has an fd and a mapping of its own,
- * besides the driver's.
+ * registration. dlbuf_verbs_begin() allocates twice. Each buffer has an fd and a mapping of its
+ * own, besides the driver's.
  *
  * fork(). A child cannot use the parent's regions: the calls return -ESTALE, and
  * dlbuf_verbs_destroy() and dlbuf_verbs_remove() do nothing, because libibverbs would
@@ -146,7 +146,7 @@ static inline void dlbuf_verbs_cancel_on_(int *state)
 	pthread_setcancelstate(*state, NULL);
 }
 
-/* Disables thread cancellation until the end of the scope: close() and the driver's calls permit it. */
+/* Disables thread cancellation until the end of the scope. close() and drivers' calls permit it. */
 #define DLBUF_VERBS_NOT_CANCELLED_				\
 	__attribute__((cleanup(dlbuf_verbs_cancel_on_), unused))	\
 	int cancel_state_ = dlbuf_verbs_cancel_off_()
@@ -451,14 +451,14 @@ static inline int dlbuf_verbs_new_(struct dlbuf_verbs *v, int fd, int memfd,
 
 /*
  * Registers a whole dma-buf, or finds its region. Call it when the pool is made: it pins the
- * memory, and compares a memfd with the dma-buf by writing to both, so nobody else may use the
- * buffer meanwhile, nor add it to another struct dlbuf_verbs. Threads that add to this one wait
- * for each other.
+ * memory, and compares a memfd with the dma-buf by writing to both. During the call nobody else may
+ * use the buffer or add it to another set. Afterwards both sets may have it. Threads that add to
+ * this one wait for each other.
  *
  * fd is duplicated. memfd is borrowed: that of dlbuf_udmabuf_create(), or -1 for a dma-buf
  * without one, which not every driver takes. access is what this machine does: DLBUF_READ to
- * send from the buffer, DLBUF_RW also to receive. remote is what a peer that knows the key may
- * do, DLBUF_READ, DLBUF_WRITE, DLBUF_RW or 0: -EACCES if access lacks it.
+ * send from the buffer, DLBUF_WRITE only to receive, DLBUF_RW for both. remote is what a peer that
+ * knows the key may do, DLBUF_READ, DLBUF_WRITE, DLBUF_RW or 0: -EACCES if access lacks it.
  *
  * *buffer is peeked until dlbuf_verbs_remove(). A dma-buf that is registered already gets no
  * second region and is not compared again, also if it was removed and has work left: each call
@@ -520,8 +520,7 @@ static inline int dlbuf_verbs_add(struct dlbuf_verbs *v, int fd, int memfd, uint
  * Ends the use that one dlbuf_verbs_add() began. The last one deregisters the buffer: now, or
  * when the last work request on it is complete. buffer is taken; NULL does nothing. May block
  * while the driver unpins, so a lease must not call it, see dlbuf_frame.release: let the lease
- * tell a thread of yours to do it. After dlbuf_verbs_destroy() a call is a use of freed memory,
- * and so is a lease that calls it then.
+ * tell a thread of yours to do it. Do not call it after dlbuf_verbs_destroy(), from a lease either.
  */
 static inline void dlbuf_verbs_remove(struct dlbuf_verbs_buffer *buffer)
 {
@@ -570,8 +569,12 @@ static inline struct dlbuf_verbs_buffer *dlbuf_verbs_owned_(const struct dlbuf_v
 
 /* The place of a tensor, for a peer that reads or writes it by RDMA. */
 struct dlbuf_verbs_key {
-	uint64_t addr;		/* ibv_send_wr.wr.rdma.remote_addr of the tensor's first byte */
-	uint64_t bytes;		/* from there to the end of its last element, gaps included */
+	/*
+	 * ibv_send_wr.wr.rdma.remote_addr of the tensor's lowest byte: with negative strides not
+	 * of element [0, 0, ...].
+	 */
+	uint64_t addr;
+	uint64_t bytes;		/* from there to the end of its highest element, gaps included */
 	uint32_t rkey;		/* ibv_send_wr.wr.rdma.rkey; of the whole dma-buf */
 	uint32_t reserved;	/* 0 */
 };
@@ -579,7 +582,8 @@ struct dlbuf_verbs_key {
 /*
  * Describes a tensor for a peer that may read or write it, by access. The key is that of the
  * whole dma-buf: give a peer a dma-buf of its own for what only this peer may see. It is valid
- * until the buffer is deregistered: see dlbuf_verbs_remove().
+ * until the buffer is deregistered: see dlbuf_verbs_remove(). It has no shape: the peer needs the
+ * strides too if the tensor has gaps, and one RDMA WRITE for each run.
  *
  * tensor is borrowed, and may be on any device. Does not block.
  * -EINVAL      an argument is NULL, bad access, not a tensor of dlbuf, or its dma-buf is not
@@ -640,11 +644,14 @@ static inline void dlbuf_verbs_work_ended_(struct dlbuf_verbs_buffer *b)
  *
  * access is DLBUF_READ for a buffer that is sent, or that a peer may read, and DLBUF_WRITE for
  * one that receives. tensor is borrowed and must be on a CPU device, because a network card
- * waits for no stream of a GPU: use dlbuf_tensor_import(). *id is the wr_id of a request with
- * IBV_SEND_SIGNALED. For a buffer that a peer writes, keep it, and end it when the peer's
- * immediate number has arrived. One id is enough for several tensors of one frame in one dma-buf,
- * for example the two planes of NV12. For a further dma-buf or frame of the request, which has a
- * lease of its own, begin another id, and end both at its completion. opts and blocking as for dlbuf_acquire().
+ * waits for no stream of a GPU: use dlbuf_tensor_import(). opts and blocking as for
+ * dlbuf_acquire().
+ *
+ * Use *id as wr_id of a signalled request (IBV_SEND_SIGNALED). If only the peer acts (RDMA WRITE
+ * into the tensor), no request here has the id: keep it, and end it when the peer says that it is
+ * done, for example by an immediate number. One id is enough for several tensors of one frame in
+ * one dma-buf, for example the two planes of NV12. For a further dma-buf of the request, or a
+ * further frame, which has a lease of its own, begin another id, and end both at its completion.
  * -EINVAL      an argument is NULL, or the tensor's dma-buf is not registered
  * -EACCES      the buffer was not registered for this access
  * -EOPNOTSUPP  the tensor is a copy of the library, or not on a CPU device
@@ -730,16 +737,16 @@ static inline struct dlbuf_verbs_work_ **dlbuf_verbs_work_at_(struct dlbuf_verbs
  *
  * *nsge is the room of sges, which may be NULL with 0. It is set to the number of runs, on success
  * and with -ENOSPC; 0 for a tensor without elements. A queue pair limits that of a request
- * (ibv_qp_cap.max_send_sge), and RDMA the bytes. Larger tensors need several requests, with the same
- * id: parts of sges, or views (dlbuf_tensor_share()). End the id when the last request is complete.
- * Does not block.
+ * (ibv_qp_cap.max_send_sge), and RDMA the bytes. A larger tensor needs several requests under one
+ * id: parts of sges, or views (dlbuf_tensor_share()). Only the last request has the id as wr_id,
+ * the others one of your own, because the first completion of an id ends it. Does not block.
  * -EINVAL      an argument is NULL or not a tensor of dlbuf, id is not of dlbuf_verbs_begin() or
  *              has ended, or it is of another dma-buf
  * -EACCES      the tensor does not allow the id's access
  * -ENOSPC      the tensor has more runs than there is room for. The error text has the dimension
  *              that ends a run
- * -EOPNOTSUPP  the tensor is a copy of the library; or its runs together have more bytes than a work
- *              request on the device, which are 2^31 - 1 at most: the error text has the number
+ * -EOPNOTSUPP  the tensor is a copy of the library; or its runs together have more bytes than a
+ *              work request may have on the device, 2^31 - 1 at most. The error text has the limit
  */
 static inline int dlbuf_verbs_sge(struct dlbuf_verbs *v, uint64_t id,
 				  const DLManagedTensorVersioned *tensor, struct ibv_sge *sges,
@@ -846,8 +853,15 @@ static inline int dlbuf_verbs_finish_(struct dlbuf_verbs_work_ *work)
 /*
  * Ends the access that dlbuf_verbs_begin() began: releases it, and drops its use of the lease.
  * Call it for the completion of the request, whatever its status: also those that a queue pair
- * flushes (IBV_WC_WR_FLUSH_ERR) have their wr_id. Call it too if ibv_post_send() fails. After
- * the end of a queue pair no completions come: destroy it, then end what it had not completed.
+ * flushes (IBV_WC_WR_FLUSH_ERR) have their wr_id.
+ *
+ * If posting fails, call it for each request from bad_wr on, once the queue pair cannot run them.
+ * They are not posted, but before a queue pair is connected (IBV_QPS_RTS) rxe refuses a request
+ * without bad_wr, keeps it and runs it later.
+ *
+ * At the end of a queue pair destroy it and its shared receive queue, which outlives it and keeps its
+ * requests. Completions from before may still come: poll the completion queue until it is empty, then
+ * end the rest.
  *
  * The lease may be called on this thread. Blocks as dlbuf_release() does; and for the last work on
  * a buffer that was removed as dlbuf_verbs_remove() does.
@@ -873,9 +887,9 @@ static inline int dlbuf_verbs_end(struct dlbuf_verbs *v, uint64_t id)
 
 /*
  * Ends all accesses, deregisters all buffers and frees verbs (taken; NULL does nothing). First
- * destroy the queue pairs that use the buffers, because a request that still runs would read
- * or write memory whose lease has fired. No other call may use v from then on. Blocks as
- * dlbuf_verbs_remove() does.
+ * destroy the queue pairs and shared receive queues that use the buffers, because a request that
+ * still runs would read or write memory whose lease has fired. No other call may use v from then
+ * on. Blocks as dlbuf_verbs_remove() does.
  */
 static inline void dlbuf_verbs_destroy(struct dlbuf_verbs *v)
 {
