@@ -65,10 +65,11 @@ static void drop_end(struct end *e)
 	dlbuf_udmabuf_close(&e->mem);
 }
 
-static void make_qp(int i)
+static void make_qp(int i, struct ibv_srq *srq)
 {
 	struct ibv_qp_init_attr init = {
 		.send_cq = rdma.sent, .recv_cq = rdma.received, .qp_type = IBV_QPT_RC,
+		.srq = srq,
 		.cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 4, .max_recv_sge = 1 },
 	};
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1,
@@ -102,6 +103,24 @@ static void connect_qp(int i)
 						  IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
+/* The second receives by srq, or has its own queue. */
+static void make_pair(struct ibv_srq *srq)
+{
+	make_qp(0, NULL);
+	make_qp(1, srq);
+	connect_qp(0);
+	connect_qp(1);
+}
+
+static void drop_pair(void)
+{
+	for (int i = 0; i < 2; i++) {
+		if (rdma.qp[i])
+			CHECK(!ibv_destroy_qp(rdma.qp[i]));
+		rdma.qp[i] = NULL;
+	}
+}
+
 static void begin(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -116,10 +135,7 @@ static void begin(void)
 	rdma.sent = ibv_create_cq(rdma.context, 32, NULL, rdma.channel, 0);
 	rdma.received = ibv_create_cq(rdma.context, 32, NULL, NULL, 0);
 	REQUIRE(rdma.sent && rdma.received);
-	make_qp(0);
-	make_qp(1);
-	connect_qp(0);
-	connect_qp(1);
+	make_pair(NULL);
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	REQUIRE_OK(dlbuf_verbs_create(rdma.pd, &v));
 	make_end(&from, 0);
@@ -128,9 +144,7 @@ static void begin(void)
 
 static void end(void)
 {
-	for (int i = 0; i < 2; i++)
-		if (rdma.qp[i])
-			CHECK(!ibv_destroy_qp(rdma.qp[i]));
+	drop_pair();
 	dlbuf_verbs_destroy(v);
 	drop_end(&from);
 	drop_end(&to);
@@ -304,10 +318,7 @@ TEST_BETWEEN(completion_after_the_queue_pair, begin(), end())
 	id = write_to(0);
 	REQUIRE(!ibv_get_cq_event(rdma.channel, &cq, &context));
 	ibv_ack_cq_events(cq, 1);
-	for (int i = 0; i < 2; i++) {
-		CHECK(!ibv_destroy_qp(rdma.qp[i]));
-		rdma.qp[i] = NULL;
-	}
+	drop_pair();
 	CHECK_OK(dlbuf_verbs_end(v, id));
 	dlbuf_verbs_destroy(v);
 	REQUIRE_OK(dlbuf_verbs_create(rdma.pd, &v));
@@ -317,6 +328,41 @@ TEST_BETWEEN(completion_after_the_queue_pair, begin(), end())
 	CHECK_EQ(wc.wr_id, id);
 	CHECK_ERR(dlbuf_verbs_end(v, wc.wr_id), -EINVAL);
 	CHECK_OK(dlbuf_verbs_end(v, next));
+}
+
+/* A request in it outlives the queue pairs: the next pair receives into the buffer. */
+TEST_BETWEEN(shared_receive_queue, begin(), end())
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(rdma.pd, &attr);
+	struct ibv_send_wr send = { .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
+				    .num_sge = 1 }, *bad_send;
+	struct ibv_recv_wr recv = { .num_sge = 1 }, *bad;
+	struct ibv_sge sge;
+	uint32_t n = 1;
+
+	REQUIRE(srq);
+	drop_pair();
+	make_pair(srq);
+	REQUIRE_OK(dlbuf_verbs_begin(v, to.tensor, DLBUF_WRITE, NULL, &recv.wr_id));
+	REQUIRE_OK(dlbuf_verbs_sge(v, recv.wr_id, to.tensor, &sge, &n));
+	recv.sg_list = &sge;
+	REQUIRE(!ibv_post_srq_recv(srq, &recv, &bad));
+	drop_pair();
+	make_pair(srq);
+	REQUIRE_OK(dlbuf_verbs_begin(v, from.tensor, DLBUF_READ, NULL, &send.wr_id));
+	REQUIRE_OK(dlbuf_verbs_sge(v, send.wr_id, from.tensor, &sge, &n));
+	send.sg_list = &sge;
+	REQUIRE(!ibv_post_send(rdma.qp[0], &send, &bad_send));
+	for (int i = 0; i < 2; i++) {
+		struct ibv_wc wc = completion();
+
+		CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+		CHECK(wc.wr_id == send.wr_id || wc.wr_id == recv.wr_id);
+		CHECK_OK(dlbuf_verbs_end(v, wc.wr_id));
+	}
+	drop_pair();
+	CHECK(!ibv_destroy_srq(srq));
 }
 
 KTAP_MAIN()
