@@ -22,7 +22,8 @@ static struct dlbuf_verbs *v;
 static struct {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
-	struct ibv_cq *cq;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *sent, *received;
 	struct ibv_qp *qp[2];
 } rdma;
 /* Of each end: the memory, its tensor, and how often its lease has fired. */
@@ -64,10 +65,11 @@ static void drop_end(struct end *e)
 	dlbuf_udmabuf_close(&e->mem);
 }
 
-static void make_qp(int i)
+static void make_qp(int i, struct ibv_srq *srq)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = rdma.cq, .recv_cq = rdma.cq, .qp_type = IBV_QPT_RC,
+		.send_cq = rdma.sent, .recv_cq = rdma.received, .qp_type = IBV_QPT_RC,
+		.srq = srq,
 		.cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 4, .max_recv_sge = 1 },
 	};
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1,
@@ -101,6 +103,24 @@ static void connect_qp(int i)
 						  IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
+/* The second receives by srq, or has its own queue. */
+static void make_pair(struct ibv_srq *srq)
+{
+	make_qp(0, NULL);
+	make_qp(1, srq);
+	connect_qp(0);
+	connect_qp(1);
+}
+
+static void drop_pair(void)
+{
+	for (int i = 0; i < 2; i++) {
+		if (rdma.qp[i])
+			CHECK(!ibv_destroy_qp(rdma.qp[i]));
+		rdma.qp[i] = NULL;
+	}
+}
+
 static void begin(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -110,12 +130,12 @@ static void begin(void)
 	ibv_free_device_list(list);
 	REQUIRE(rdma.context);
 	rdma.pd = ibv_alloc_pd(rdma.context);
-	rdma.cq = ibv_create_cq(rdma.context, 32, NULL, NULL, 0);
-	REQUIRE(rdma.pd && rdma.cq);
-	make_qp(0);
-	make_qp(1);
-	connect_qp(0);
-	connect_qp(1);
+	rdma.channel = ibv_create_comp_channel(rdma.context);
+	REQUIRE(rdma.pd && rdma.channel);
+	rdma.sent = ibv_create_cq(rdma.context, 32, NULL, rdma.channel, 0);
+	rdma.received = ibv_create_cq(rdma.context, 32, NULL, NULL, 0);
+	REQUIRE(rdma.sent && rdma.received);
+	make_pair(NULL);
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	REQUIRE_OK(dlbuf_verbs_create(rdma.pd, &v));
 	make_end(&from, 0);
@@ -124,14 +144,14 @@ static void begin(void)
 
 static void end(void)
 {
-	for (int i = 0; i < 2; i++)
-		if (rdma.qp[i])
-			CHECK(!ibv_destroy_qp(rdma.qp[i]));
+	drop_pair();
 	dlbuf_verbs_destroy(v);
 	drop_end(&from);
 	drop_end(&to);
 	dlbuf_device_close(cpu);
-	CHECK(!ibv_destroy_cq(rdma.cq));
+	CHECK(!ibv_destroy_cq(rdma.sent));
+	CHECK(!ibv_destroy_cq(rdma.received));
+	CHECK(!ibv_destroy_comp_channel(rdma.channel));
 	/* EBUSY while there is a region of it. */
 	CHECK(!ibv_dealloc_pd(rdma.pd));
 	CHECK(!ibv_close_device(rdma.context));
@@ -162,7 +182,7 @@ static struct ibv_wc completion(void)
 {
 	struct ibv_wc wc;
 
-	UNTIL(ibv_poll_cq(rdma.cq, 1, &wc));
+	UNTIL(ibv_poll_cq(rdma.sent, 1, &wc) || ibv_poll_cq(rdma.received, 1, &wc));
 	return wc;
 }
 
@@ -283,6 +303,66 @@ TEST_BETWEEN(destroyed_with_work, begin(), end())
 	CHECK_EQ(to.fired, 0);
 	CHECK_OK(dlbuf_verbs_end(v, id));
 	CHECK_EQ(to.fired, 1);
+}
+
+/* rxe keeps completions of a queue pair that is gone; here the next set gets one of the last. */
+TEST_BETWEEN(completion_after_the_queue_pair, begin(), end())
+{
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+	uint64_t id, next;
+	void *context;
+
+	REQUIRE(!ibv_req_notify_cq(rdma.sent, 0));
+	receive(0);
+	id = write_to(0);
+	REQUIRE(!ibv_get_cq_event(rdma.channel, &cq, &context));
+	ibv_ack_cq_events(cq, 1);
+	drop_pair();
+	CHECK_OK(dlbuf_verbs_end(v, id));
+	dlbuf_verbs_destroy(v);
+	REQUIRE_OK(dlbuf_verbs_create(rdma.pd, &v));
+	REQUIRE_OK(dlbuf_verbs_add(v, from.mem.fd, from.mem.memfd, DLBUF_RW, 0, &from.buffer));
+	REQUIRE_OK(dlbuf_verbs_begin(v, from.tensor, DLBUF_WRITE, NULL, &next));
+	REQUIRE(ibv_poll_cq(rdma.sent, 1, &wc) == 1);
+	CHECK_EQ(wc.wr_id, id);
+	CHECK_ERR(dlbuf_verbs_end(v, wc.wr_id), -EINVAL);
+	CHECK_OK(dlbuf_verbs_end(v, next));
+}
+
+/* A request in it outlives the queue pairs: the next pair receives into the buffer. */
+TEST_BETWEEN(shared_receive_queue, begin(), end())
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(rdma.pd, &attr);
+	struct ibv_send_wr send = { .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
+				    .num_sge = 1 }, *bad_send;
+	struct ibv_recv_wr recv = { .num_sge = 1 }, *bad;
+	struct ibv_sge sge;
+	uint32_t n = 1;
+
+	REQUIRE(srq);
+	drop_pair();
+	make_pair(srq);
+	REQUIRE_OK(dlbuf_verbs_begin(v, to.tensor, DLBUF_WRITE, NULL, &recv.wr_id));
+	REQUIRE_OK(dlbuf_verbs_sge(v, recv.wr_id, to.tensor, &sge, &n));
+	recv.sg_list = &sge;
+	REQUIRE(!ibv_post_srq_recv(srq, &recv, &bad));
+	drop_pair();
+	make_pair(srq);
+	REQUIRE_OK(dlbuf_verbs_begin(v, from.tensor, DLBUF_READ, NULL, &send.wr_id));
+	REQUIRE_OK(dlbuf_verbs_sge(v, send.wr_id, from.tensor, &sge, &n));
+	send.sg_list = &sge;
+	REQUIRE(!ibv_post_send(rdma.qp[0], &send, &bad_send));
+	for (int i = 0; i < 2; i++) {
+		struct ibv_wc wc = completion();
+
+		CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+		CHECK(wc.wr_id == send.wr_id || wc.wr_id == recv.wr_id);
+		CHECK_OK(dlbuf_verbs_end(v, wc.wr_id));
+	}
+	drop_pair();
+	CHECK(!ibv_destroy_srq(srq));
 }
 
 KTAP_MAIN()

@@ -566,7 +566,7 @@ behind-libcamera := $(b)/gcc/interop/uvc
 lab-pipewire := $(media) --gpu
 behind-pipewire := tests/interop/session
 lab-vaapi := $(media)
-lab-verbs := --with net --env OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
+lab-verbs := --module --with net --env OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
 lab-rdma := --with net
 behind-rdma := tests/interop/rxe
 lab-wrap := --with validation

@@ -10,7 +10,7 @@
  *	struct dlbuf_verbs *v;
  *	struct ibv_sge sge;
  *	uint32_t n = 1;
- *	uint64_t id;
+ *	uint64_t id = 0;
  *
  *	if (dlbuf_verbs_create(pd, &v) || dlbuf_udmabuf_create(bytes, NULL, &mem) ||
  *	    dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &buffer))
@@ -32,10 +32,10 @@
  *	if (ibv_poll_cq(cq, 1, &wc) == 1 && wc.wr_id & DLBUF_VERBS_ID)
  *		dlbuf_verbs_end(v, wc.wr_id);
  *
- * Two ways. dlbuf_verbs_add() tries ibv_reg_dmabuf_mr() first. A driver that takes no
- * dma-bufs (rxe; others before their Linux of 5.12 or later) pins memory that the CPU has
- * mapped, but not the mapping of a dma-buf. Then the memfd behind a udmabuf is registered,
- * of dlbuf_udmabuf_create(). The buffers of a dlbuf_pool have no memfd.
+ * Two ways. dlbuf_verbs_add() tries ibv_reg_dmabuf_mr() first. Some drivers take no dma-bufs (rxe;
+ * others before their Linux of 5.12 or later). They pin mapped memory, but the kernel refuses to
+ * pin a dma-buf's mapping. For these pass the memfd of dlbuf_udmabuf_create(), whose pages are the
+ * same. The buffers of a dlbuf_pool have no memfd.
  *
  * The memfd. Make the buffer yourself and register it before anybody else has its memfd:
  * whoever has it can punch a hole (fallocate()), which no seal forbids. The memfd then has
@@ -43,17 +43,20 @@
  * each page once, after it is pinned. A hole that is punched later changes neither the
  * region nor the dma-buf.
  *
- * Addresses. Of a region of the dma-buf, local and remote addresses are offsets in it and begin
- * with 0. Of a region of the memfd they begin with the address where this process has mapped it,
- * because some drivers (siw, hfi1, qib) take no other: so the key of dlbuf_verbs_remote() tells
- * the peer where that is. dlbuf_verbs_buffer.addr is the first one.
+ * Addresses. Local and remote addresses are those of a mapping in this process, which the
+ * registration keeps: of the dma-buf, or of the memfd if that is registered. Some drivers (siw,
+ * hfi1, qib) take no other, and libibverbs itself reads and writes there: IBV_SEND_INLINE copies in
+ * ibv_post_send(), mlx5 copies small messages in ibv_poll_cq(). So the key of dlbuf_verbs_remote()
+ * tells the peer where this process has mapped the buffer. dlbuf_verbs_buffer.addr is the first
+ * address.
  *
  * Costs. A buffer is found by its identity, as the library's cache finds it: no frame needs a
- * registration. dlbuf_verbs_begin() allocates twice.
+ * registration. dlbuf_verbs_begin() allocates twice. Each buffer has an fd and a mapping of its
+ * own, besides the driver's.
  *
  * fork(). A child cannot use the parent's regions: the calls return -ESTALE, and
  * dlbuf_verbs_destroy() and dlbuf_verbs_remove() do nothing, because libibverbs would
- * deregister the parent's. The mapping of a memfd is shared, so it needs no ibv_fork_init().
+ * deregister the parent's. The mapping of a buffer is shared, so it needs no ibv_fork_init().
  *
  * Specification: ibv_reg_mr(3), ibv_post_send(3), ibv_poll_cq(3).
  */
@@ -68,8 +71,10 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
@@ -90,7 +95,7 @@ struct dlbuf_verbs;
 struct dlbuf_verbs_buffer {
 	struct ibv_mr *mr;	/* peeked */
 	uint64_t bytes;		/* of the region, which is the whole dma-buf */
-	uint64_t addr;		/* of its first byte, for work requests */
+	uint64_t addr;		/* where its first byte is mapped, for work requests */
 	int by_memfd;		/* 1: the driver took the memfd, not the dma-buf */
 	uint32_t access;	/* dlbuf_access of this machine */
 	uint32_t remote;	/* dlbuf_access of the peer, or 0 */
@@ -98,64 +103,118 @@ struct dlbuf_verbs_buffer {
 	struct dlbuf_verbs *verbs_;
 	struct dlbuf_verbs_buffer *next_;
 	uint64_t dev_, ino_;
-	void *map_;		/* of the memfd; NULL without one */
+	void *map_;		/* of what is registered */
 	int fd_;		/* keeps the inode number, and so the identity */
 	unsigned int owners_, works_;
 };
 
 struct dlbuf_verbs_work_ {
 	struct dlbuf_verbs_work_ *next;
+	uint32_t access;
 	struct dlbuf_verbs_buffer *buffer;
 	DLManagedTensorVersioned *tensor;
 	uint64_t id;
 };
 
+/*
+ * In a mapping of its own that the kernel clears in a child of fork() (MADV_WIPEONFORK). A process
+ * number would not do: a child in a namespace of its own may have the parent's.
+ */
 struct dlbuf_verbs {
-	struct ibv_pd *pd;
-	pid_t pid;
+	struct ibv_pd *pd;	/* NULL: this process is a child */
 	pthread_mutex_t adding;	/* one dlbuf_verbs_add() at a time; taken before lock */
 	pthread_mutex_t lock;	/* no driver's call is made under it */
 	struct dlbuf_verbs_buffer *buffers;
 	struct dlbuf_verbs_work_ *works;
 	uint64_t last;		/* id */
+	uint64_t message;	/* the most bytes of a work request */
 };
 
 /* Set in each id of dlbuf_verbs_begin(). Use a wr_id of your own without it. */
 #define DLBUF_VERBS_ID (1ull << 63)
 
+static inline int dlbuf_verbs_cancel_off_(void)
+{
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	return state;
+}
+
+static inline void dlbuf_verbs_cancel_on_(int *state)
+{
+	pthread_setcancelstate(*state, NULL);
+}
+
+/* Disables thread cancellation until the end of the scope. close() and drivers' calls permit it. */
+#define DLBUF_VERBS_NOT_CANCELLED_				\
+	__attribute__((cleanup(dlbuf_verbs_cancel_on_), unused))	\
+	int cancel_state_ = dlbuf_verbs_cancel_off_()
+
 static inline int dlbuf_verbs_check_(const struct dlbuf_verbs *v)
 {
 	if (!v)
 		return dlbuf_fail(-EINVAL, "there is no struct dlbuf_verbs");
-	if (v->pid != getpid())
+	if (!v->pd)
 		return dlbuf_fail(-ESTALE, "the regions belong to the parent process");
 	return 0;
 }
 
+/* The most bytes of a work request on any port of the device. */
+static inline uint64_t dlbuf_verbs_message_(struct ibv_context *context)
+{
+	/* RDMA's own limit is 2^31, which libmlx5 does not know: its highest bit is a flag there. */
+	uint64_t most = (1u << 31) - 1;
+	struct ibv_device_attr device;
+	struct ibv_port_attr port;
+	unsigned int i;
+
+	if (ibv_query_device(context, &device))
+		return most;
+	for (i = 1; i <= device.phys_port_cnt; i++)
+		if (!ibv_query_port(context, (uint8_t)i, &port) && port.max_msg_sz &&
+		    port.max_msg_sz < most)
+			most = port.max_msg_sz;
+	return most;
+}
+
 /*
- * Makes an empty set of regions. pd is borrowed and must live until dlbuf_verbs_destroy(). For
- * several protection domains make a set each: their ids differ, and dlbuf_verbs_end() returns
- * -EINVAL for the id of another set.
- * *verbs is new. Does not block. All other calls may be made on any thread at any time.
+ * Makes an empty set of regions. pd is borrowed and must live until dlbuf_verbs_destroy(). It must
+ * be of this process: the regions of a set that a child makes on its parent's pd are the parent's.
+ * For several protection domains make a set each: the ids of all sets of a process differ, also
+ * of those that were destroyed, and dlbuf_verbs_end() returns -EINVAL for the id of another set.
+ * *verbs is new. Blocks only in early boot, until the kernel has random numbers. All other calls,
+ * except dlbuf_verbs_destroy(), may be made on any thread at any time.
  * -EINVAL  pd or verbs is NULL
+ * -EIO     the kernel failed; the error text has the call
  */
 static inline int dlbuf_verbs_create(struct ibv_pd *pd, struct dlbuf_verbs **verbs)
 {
+	DLBUF_VERBS_NOT_CANCELLED_;
 	struct dlbuf_verbs *v;
+	void *map;
+	int ret = 0;
 
 	if (!pd || !verbs)
 		return dlbuf_fail(-EINVAL, "pd or verbs is NULL");
-	v = (struct dlbuf_verbs *)calloc(1, sizeof(*v));
-	if (!v)
+	map = mmap(NULL, sizeof(*v), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (map == MAP_FAILED)
 		return dlbuf_fail(-ENOMEM, "no memory");
-	if (pthread_mutex_init(&v->adding, NULL) || pthread_mutex_init(&v->lock, NULL)) {
-		free(v);
-		return dlbuf_fail(-ENOMEM, "pthread_mutex_init() failed");
+	v = (struct dlbuf_verbs *)map;
+	if (madvise(map, sizeof(*v), MADV_WIPEONFORK))
+		ret = dlbuf_fail(-EIO, "madvise(MADV_WIPEONFORK): %s", strerror(errno));
+	/* A completion queue may still have the ids of a set that was destroyed. */
+	while (!ret && getrandom(&v->last, sizeof(v->last), 0) != (ssize_t)sizeof(v->last))
+		if (errno != EINTR)
+			ret = dlbuf_fail(-EIO, "getrandom(): %s", strerror(errno));
+	if (!ret && (pthread_mutex_init(&v->adding, NULL) || pthread_mutex_init(&v->lock, NULL)))
+		ret = dlbuf_fail(-ENOMEM, "pthread_mutex_init() failed");
+	if (ret) {
+		munmap(map, sizeof(*v));
+		return ret;
 	}
+	v->message = dlbuf_verbs_message_(pd->context);
 	v->pd = pd;
-	v->pid = getpid();
-	/* Ids of two sets differ: the golden ratio spreads the addresses of the two. */
-	v->last = (uint64_t)(uintptr_t)v * 0x9e3779b97f4a7c15ull;
 	*verbs = v;
 	return 0;
 }
@@ -213,7 +272,9 @@ static inline int dlbuf_verbs_refused_(const char *call, uint64_t bytes, int err
 {
 	struct rlimit limit;
 
-	if (err == ENOMEM && !getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY)
+	/* A limit of 0 is EPERM. */
+	if ((err == ENOMEM || err == EPERM) && !getrlimit(RLIMIT_MEMLOCK, &limit) &&
+	    limit.rlim_cur != RLIM_INFINITY && (err == ENOMEM || !limit.rlim_cur))
 		return dlbuf_fail(-ENOMEM, "%s of %llu bytes: %s; RLIMIT_MEMLOCK (ulimit -l) allows "
 				  "this process %llu bytes of pinned memory", call,
 				  (unsigned long long)bytes, strerror(err),
@@ -226,13 +287,15 @@ static inline int dlbuf_verbs_refused_(const char *call, uint64_t bytes, int err
 /* Begins or ends the CPU's access to a dma-buf. */
 static inline int dlbuf_verbs_sync_(int fd, uint64_t end)
 {
+	const struct timespec pause = { 0, 1000000 };
 	struct dma_buf_sync sync;
-	int ret;
+	int ret, tries = 0;
 
 	sync.flags = DMA_BUF_SYNC_RW | end;
-	do
-		ret = ioctl(fd, DMA_BUF_IOCTL_SYNC, &sync);
-	while (ret && (errno == EINTR || errno == EAGAIN));
+	/* As often as dlbuf_acquire(). */
+	while ((ret = ioctl(fd, DMA_BUF_IOCTL_SYNC, &sync)) && (errno == EINTR || errno == EAGAIN) &&
+	       ++tries < 1000)
+		nanosleep(&pause, NULL);
 	return ret;
 }
 
@@ -249,8 +312,11 @@ static inline int dlbuf_verbs_compare_(int fd, const void *memory, uint64_t byte
 
 	if (map == MAP_FAILED)
 		return dlbuf_fail(-EIO, "mmap() of the dma-buf: %s", strerror(errno));
-	if (dlbuf_verbs_sync_(fd, DMA_BUF_SYNC_START))
+	if (dlbuf_verbs_sync_(fd, DMA_BUF_SYNC_START)) {
 		ret = dlbuf_fail(-EIO, "DMA_BUF_IOCTL_SYNC: %s", strerror(errno));
+		munmap(map, (size_t)bytes);
+		return ret;
+	}
 	for (at = 0; !ret && at < bytes; at += page) {
 		volatile uint64_t *word = (volatile uint64_t *)((char *)map + at);
 		const volatile uint64_t *other =
@@ -271,11 +337,16 @@ static inline int dlbuf_verbs_compare_(int fd, const void *memory, uint64_t byte
 	return ret;
 }
 
+/* F_GET_SEALS and F_SEAL_SHRINK, which glibc has with _GNU_SOURCE only. */
+#define DLBUF_VERBS_GET_SEALS_ (1024 + 10)
+#define DLBUF_VERBS_SEAL_SHRINK_ 2
+
 static inline int dlbuf_verbs_memfd_(struct dlbuf_verbs_buffer *b, int memfd, int dmabuf_err)
 {
 	struct dlbuf_buffer_info info;
 	struct stat st;
 	void *map;
+	int seals;
 
 	if (memfd < 0)
 		return dlbuf_fail(-EOPNOTSUPP, "the driver does not take the dma-buf "
@@ -288,17 +359,23 @@ static inline int dlbuf_verbs_memfd_(struct dlbuf_verbs_buffer *b, int memfd, in
 	if (info.access != DLBUF_RW)
 		return dlbuf_fail(-EACCES, "the memfd of a dma-buf is compared by writing, and this "
 				  "fd was not opened for reading and writing");
-	if (fstat(memfd, &st) || !S_ISREG(st.st_mode))
+	seals = fcntl(memfd, DLBUF_VERBS_GET_SEALS_);
+	if (seals < 0 || fstat(memfd, &st))
 		return dlbuf_fail(-EBADF, "fd %d is not a memfd", memfd);
+	/* A udmabuf's memfd has the seal. Without it the comparison could meet SIGBUS. */
+	if (!(seals & DLBUF_VERBS_SEAL_SHRINK_))
+		return dlbuf_fail(-EINVAL, "the memfd has no F_SEAL_SHRINK, so it is not the one of a "
+				  "udmabuf");
 	if ((uint64_t)st.st_size != b->bytes)
 		return dlbuf_fail(-EINVAL, "the dma-buf has %llu bytes, the memfd %llu",
 				  (unsigned long long)b->bytes, (unsigned long long)st.st_size);
 	/* Linux before 6.2 pins memory for writing, also for a region that is only read. */
 	map = mmap(NULL, (size_t)b->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+	/* EPERM: a seal forbids writing. */
 	if (map == MAP_FAILED)
-		return dlbuf_fail(errno == EACCES ? -EACCES : -EIO, "mmap() of the memfd: %s",
-				  strerror(errno));
-	/* libibverbs may use the address until ibv_dereg_mr(). */
+		return dlbuf_fail(errno == EACCES || errno == EPERM ? -EACCES : -EIO,
+				  "mmap() of the memfd: %s", strerror(errno));
+	munmap(b->map_, (size_t)b->bytes);
 	b->map_ = map;
 	b->by_memfd = 1;
 	b->addr = (uintptr_t)map;
@@ -310,13 +387,23 @@ static inline int dlbuf_verbs_memfd_(struct dlbuf_verbs_buffer *b, int memfd, in
 
 static inline int dlbuf_verbs_register_(struct dlbuf_verbs_buffer *b, int memfd)
 {
+	void *map;
 	int err;
 
 	if (b->bytes > SIZE_MAX / 2)
 		return dlbuf_fail(-EOVERFLOW, "%llu bytes are more than this process can address",
 				  (unsigned long long)b->bytes);
+	map = mmap(NULL, (size_t)b->bytes, b->access & DLBUF_WRITE ? PROT_READ | PROT_WRITE : PROT_READ,
+		   MAP_SHARED, b->fd_, 0);
+	if (map == MAP_FAILED)
+		return dlbuf_fail(errno == ENOMEM ? -ENOMEM : errno == EACCES ? -EACCES : -EOPNOTSUPP,
+				  "the CPU cannot map the dma-buf: mmap() of %llu bytes: %s",
+				  (unsigned long long)b->bytes, strerror(errno));
+	/* libibverbs may use the address until ibv_dereg_mr(). */
+	b->map_ = map;
+	b->addr = (uintptr_t)map;
 	/* Each buffer is tried: a driver may take dma-bufs of one exporter, not of another. */
-	b->mr = ibv_reg_dmabuf_mr(b->verbs_->pd, 0, (size_t)b->bytes, 0, b->fd_,
+	b->mr = ibv_reg_dmabuf_mr(b->verbs_->pd, 0, (size_t)b->bytes, b->addr, b->fd_,
 				  (int)dlbuf_verbs_flags_(b));
 	if (b->mr)
 		return 0;
@@ -364,14 +451,14 @@ static inline int dlbuf_verbs_new_(struct dlbuf_verbs *v, int fd, int memfd,
 
 /*
  * Registers a whole dma-buf, or finds its region. Call it when the pool is made: it pins the
- * memory, and compares a memfd with the dma-buf by writing to both, so nobody else may use the
- * buffer meanwhile, nor add it to another struct dlbuf_verbs. Threads that add to this one wait
- * for each other.
+ * memory, and compares a memfd with the dma-buf by writing to both. During the call nobody else may
+ * use the buffer or add it to another set. Afterwards both sets may have it. Threads that add to
+ * this one wait for each other.
  *
  * fd is duplicated. memfd is borrowed: that of dlbuf_udmabuf_create(), or -1 for a dma-buf
  * without one, which not every driver takes. access is what this machine does: DLBUF_READ to
- * send from the buffer, DLBUF_RW also to receive. remote is what a peer that knows the key may
- * do, DLBUF_READ, DLBUF_WRITE, DLBUF_RW or 0; access must have it, too.
+ * send from the buffer, DLBUF_WRITE only to receive, DLBUF_RW for both. remote is what a peer that
+ * knows the key may do, DLBUF_READ, DLBUF_WRITE, DLBUF_RW or 0: -EACCES if access lacks it.
  *
  * *buffer is peeked until dlbuf_verbs_remove(). A dma-buf that is registered already gets no
  * second region and is not compared again, also if it was removed and has work left: each call
@@ -379,16 +466,19 @@ static inline int dlbuf_verbs_new_(struct dlbuf_verbs *v, int fd, int memfd,
  * -EINVAL      an argument is NULL, bad access or remote, or the memfd is not the one of the
  *              dma-buf
  * -EBADF       fd is not a dma-buf; the driver needs the memfd, and memfd is not one
- * -EACCES      fd was not opened for this access. With a memfd both fds must be O_RDWR
+ * -EACCES      fd was not opened for this access, or access lacks remote. With a memfd both fds
+ *              must be O_RDWR, and no seal may forbid writing
  * -EBUSY       the dma-buf is registered, with another access
- * -EOPNOTSUPP  the driver does not take the dma-buf, and there is no memfd
- * -ENOMEM      also: the limit of pinned memory, which the error text has
+ * -EOPNOTSUPP  the driver does not take the dma-buf, and there is no memfd; or the CPU cannot map
+ *              the dma-buf
+ * -ENOMEM      also: the limit of pinned memory, also of 0 bytes; the error text has it
  * -EOVERFLOW   the dma-buf is larger than this process can address
  * -EIO         the driver or the kernel failed; the error text has the call and the code
  */
 static inline int dlbuf_verbs_add(struct dlbuf_verbs *v, int fd, int memfd, uint32_t access,
 				  uint32_t remote, struct dlbuf_verbs_buffer **buffer)
 {
+	DLBUF_VERBS_NOT_CANCELLED_;
 	struct dlbuf_verbs_buffer *found;
 	struct dlbuf_buffer_info info;
 	int ret = dlbuf_verbs_check_(v);
@@ -430,15 +520,15 @@ static inline int dlbuf_verbs_add(struct dlbuf_verbs *v, int fd, int memfd, uint
  * Ends the use that one dlbuf_verbs_add() began. The last one deregisters the buffer: now, or
  * when the last work request on it is complete. buffer is taken; NULL does nothing. May block
  * while the driver unpins, so a lease must not call it, see dlbuf_frame.release: let the lease
- * tell a thread of yours to do it. After dlbuf_verbs_destroy() a call is a use of freed memory,
- * and so is a lease that calls it then.
+ * tell a thread of yours to do it. Do not call it after dlbuf_verbs_destroy(), from a lease either.
  */
 static inline void dlbuf_verbs_remove(struct dlbuf_verbs_buffer *buffer)
 {
+	DLBUF_VERBS_NOT_CANCELLED_;
 	struct dlbuf_verbs *v;
 	int last;
 
-	if (!buffer || buffer->verbs_->pid != getpid())
+	if (!buffer || !buffer->verbs_->pd)
 		return;
 	v = buffer->verbs_;
 	pthread_mutex_lock(&v->lock);
@@ -479,8 +569,12 @@ static inline struct dlbuf_verbs_buffer *dlbuf_verbs_owned_(const struct dlbuf_v
 
 /* The place of a tensor, for a peer that reads or writes it by RDMA. */
 struct dlbuf_verbs_key {
-	uint64_t addr;		/* ibv_send_wr.wr.rdma.remote_addr of the tensor's first byte */
-	uint64_t bytes;		/* from there to the end of its last element, gaps included */
+	/*
+	 * ibv_send_wr.wr.rdma.remote_addr of the tensor's lowest byte: with negative strides not
+	 * of element [0, 0, ...].
+	 */
+	uint64_t addr;
+	uint64_t bytes;		/* from there to the end of its highest element, gaps included */
 	uint32_t rkey;		/* ibv_send_wr.wr.rdma.rkey; of the whole dma-buf */
 	uint32_t reserved;	/* 0 */
 };
@@ -488,7 +582,8 @@ struct dlbuf_verbs_key {
 /*
  * Describes a tensor for a peer that may read or write it, by access. The key is that of the
  * whole dma-buf: give a peer a dma-buf of its own for what only this peer may see. It is valid
- * until the buffer is deregistered: see dlbuf_verbs_remove().
+ * until the buffer is deregistered: see dlbuf_verbs_remove(). It has no shape: the peer needs the
+ * strides too if the tensor has gaps, and one RDMA WRITE for each run.
  *
  * tensor is borrowed, and may be on any device. Does not block.
  * -EINVAL      an argument is NULL, bad access, not a tensor of dlbuf, or its dma-buf is not
@@ -549,11 +644,14 @@ static inline void dlbuf_verbs_work_ended_(struct dlbuf_verbs_buffer *b)
  *
  * access is DLBUF_READ for a buffer that is sent, or that a peer may read, and DLBUF_WRITE for
  * one that receives. tensor is borrowed and must be on a CPU device, because a network card
- * waits for no stream of a GPU: use dlbuf_tensor_import(). *id is the wr_id of a request with
- * IBV_SEND_SIGNALED. For a buffer that a peer writes, keep it, and end it when the peer's
- * immediate number has arrived. One id is enough for several tensors of one dma-buf in one
- * request, for example the two planes of NV12. For a further dma-buf of the request begin another
- * id, and end both at its completion. opts and blocking as for dlbuf_acquire().
+ * waits for no stream of a GPU: use dlbuf_tensor_import(). opts and blocking as for
+ * dlbuf_acquire().
+ *
+ * Use *id as wr_id of a signalled request (IBV_SEND_SIGNALED). If only the peer acts (RDMA WRITE
+ * into the tensor), no request here has the id: keep it, and end it when the peer says that it is
+ * done, for example by an immediate number. One id is enough for several tensors of one frame in
+ * one dma-buf, for example the two planes of NV12. For a further dma-buf of the request, or a
+ * further frame, which has a lease of its own, begin another id, and end both at its completion.
  * -EINVAL      an argument is NULL, or the tensor's dma-buf is not registered
  * -EACCES      the buffer was not registered for this access
  * -EOPNOTSUPP  the tensor is a copy of the library, or not on a CPU device
@@ -563,6 +661,7 @@ static inline int dlbuf_verbs_begin(struct dlbuf_verbs *v, const DLManagedTensor
 				    uint32_t access, const struct dlbuf_acquire_opts *opts,
 				    uint64_t *id)
 {
+	DLBUF_VERBS_NOT_CANCELLED_;
 	struct dlbuf_verbs_buffer *b;
 	struct dlbuf_verbs_work_ *work;
 	struct dlbuf_tensor_info info;
@@ -603,6 +702,7 @@ static inline int dlbuf_verbs_begin(struct dlbuf_verbs *v, const DLManagedTensor
 		return ret;
 	}
 	work->buffer = b;
+	work->access = access;
 	pthread_mutex_lock(&v->lock);
 	*id = work->id = ++v->last | DLBUF_VERBS_ID;
 	work->next = v->works;
@@ -626,19 +726,27 @@ static inline struct dlbuf_verbs_work_ **dlbuf_verbs_work_at_(struct dlbuf_verbs
 
 /*
  * Fills in the ibv_sge of a tensor: one for each run of bytes without a gap, in the order of the
- * elements. A dense tensor is one run; a picture with padded rows has one for each row.
+ * elements. A row-major tensor without gaps is one run; a picture with padded rows has one for each
+ * row. The peer receives the bytes without the gaps; by RDMA WRITE and READ they go to and come
+ * from one range there.
  *
- * id is of dlbuf_verbs_begin(), for this tensor or for another one of the same dma-buf: its
- * region stays until dlbuf_verbs_end(), also after dlbuf_verbs_remove(). tensor is borrowed, and
- * may be on any device. *nsge is the room of sges, which the queue
- * pair limits (ibv_qp_cap.max_send_sge); on success it is the number of runs, 0 for a tensor
- * without elements. Does not block.
+ * id is of dlbuf_verbs_begin(), for this tensor or for another one of the same frame: its
+ * region stays until dlbuf_verbs_end(), also after dlbuf_verbs_remove(). An id of DLBUF_READ must
+ * not be posted for receiving, which nothing here can see. tensor is borrowed, and may be on any
+ * device.
+ *
+ * *nsge is the room of sges, which may be NULL with 0. It is set to the number of runs, on success
+ * and with -ENOSPC; 0 for a tensor without elements. A queue pair limits that of a request
+ * (ibv_qp_cap.max_send_sge), and RDMA the bytes. A larger tensor needs several requests under one
+ * id: parts of sges, or views (dlbuf_tensor_share()). Only the last request has the id as wr_id,
+ * the others one of your own, because the first completion of an id ends it. Does not block.
  * -EINVAL      an argument is NULL or not a tensor of dlbuf, id is not of dlbuf_verbs_begin() or
  *              has ended, or it is of another dma-buf
- * -ENOSPC      the tensor has more runs than there is room for. The error text has their
- *              number, and the dimension that ends a run
- * -EOPNOTSUPP  the tensor is a copy of the library, or a run is longer than a message of RDMA,
- *              2^31 bytes
+ * -EACCES      the tensor does not allow the id's access
+ * -ENOSPC      the tensor has more runs than there is room for. The error text has the dimension
+ *              that ends a run
+ * -EOPNOTSUPP  the tensor is a copy of the library; or its runs together have more bytes than a
+ *              work request may have on the device, 2^31 - 1 at most. The error text has the limit
  */
 static inline int dlbuf_verbs_sge(struct dlbuf_verbs *v, uint64_t id,
 				  const DLManagedTensorVersioned *tensor, struct ibv_sge *sges,
@@ -654,7 +762,7 @@ static inline int dlbuf_verbs_sge(struct dlbuf_verbs *v, uint64_t id,
 	int32_t i, outer;
 	int ret;
 
-	if (!tensor || !sges || !nsge)
+	if (!tensor || !nsge || (!sges && *nsge))
 		return dlbuf_fail(-EINVAL, "tensor, sges or nsge is NULL");
 	ret = dlbuf_verbs_info_(v, tensor, &info);
 	if (ret)
@@ -666,6 +774,9 @@ static inline int dlbuf_verbs_sge(struct dlbuf_verbs *v, uint64_t id,
 	else if (work->buffer->dev_ != info.dev || work->buffer->ino_ != info.ino)
 		ret = dlbuf_fail(-EINVAL, "id 0x%llx is of another dma-buf than the tensor",
 				 (unsigned long long)id);
+	else if (work->access & ~info.access)
+		ret = dlbuf_fail(-EACCES, "the tensor does not allow the access of id 0x%llx, %u",
+				 (unsigned long long)id, work->access);
 	if (!ret) {
 		lkey = work->buffer->mr->lkey;
 		first = work->buffer->addr + info.first;
@@ -696,17 +807,23 @@ static inline int dlbuf_verbs_sge(struct dlbuf_verbs *v, uint64_t id,
 	for (i = 0; i < outer; i++)
 		if (steps[i] < 0)
 			offset -= (t->shape[i] - 1) * steps[i];
+	/* The library limits the bytes of a tensor to 2^63 - 1, also if elements share bytes. */
+	if (runs * bytes > v->message)
+		return dlbuf_fail(-EOPNOTSUPP, "the tensor has %llu bytes, and a work request at most "
+				  "%llu", (unsigned long long)(runs * bytes),
+				  (unsigned long long)v->message);
 	if (runs > *nsge && !outer)
-		return dlbuf_fail(-ENOSPC, "the tensor has 1 run of %llu bytes, and there is room for no "
-				  "ibv_sge", (unsigned long long)bytes);
-	if (runs > *nsge)
-		return dlbuf_fail(-ENOSPC, "the tensor has %llu runs of %llu bytes, because of the "
-				  "stride of dimension %d, and there is room for %u ibv_sge",
-				  (unsigned long long)runs, (unsigned long long)bytes, (int)outer - 1,
-				  *nsge);
-	if (bytes > 1ull << 31)
-		return dlbuf_fail(-EOPNOTSUPP, "a run of %llu bytes is longer than a message of RDMA, "
-				  "2^31 bytes", (unsigned long long)bytes);
+		ret = dlbuf_fail(-ENOSPC, "the tensor has 1 run of %llu bytes, and there is room for no "
+				 "ibv_sge", (unsigned long long)bytes);
+	else if (runs > *nsge)
+		ret = dlbuf_fail(-ENOSPC, "the tensor has %llu runs of %llu bytes, because of the "
+				 "stride of dimension %d, and there is room for %u ibv_sge",
+				 (unsigned long long)runs, (unsigned long long)bytes, (int)outer - 1,
+				 *nsge);
+	if (ret) {
+		*nsge = (uint32_t)runs;
+		return ret;
+	}
 	for (n = 0; n < runs; n++) {
 		sges[n].addr = first + (uint64_t)offset;
 		sges[n].length = (uint32_t)bytes;
@@ -736,8 +853,15 @@ static inline int dlbuf_verbs_finish_(struct dlbuf_verbs_work_ *work)
 /*
  * Ends the access that dlbuf_verbs_begin() began: releases it, and drops its use of the lease.
  * Call it for the completion of the request, whatever its status: also those that a queue pair
- * flushes (IBV_WC_WR_FLUSH_ERR) have their wr_id. Call it too if ibv_post_send() fails. After
- * the end of a queue pair no completions come: destroy it, then end what it had not completed.
+ * flushes (IBV_WC_WR_FLUSH_ERR) have their wr_id.
+ *
+ * If posting fails, call it for each request from bad_wr on, once the queue pair cannot run them.
+ * They are not posted, but before a queue pair is connected (IBV_QPS_RTS) rxe refuses a request
+ * without bad_wr, keeps it and runs it later.
+ *
+ * At the end of a queue pair destroy it and its shared receive queue, which outlives it and keeps its
+ * requests. Completions from before may still come: poll the completion queue until it is empty, then
+ * end the rest.
  *
  * The lease may be called on this thread. Blocks as dlbuf_release() does; and for the last work on
  * a buffer that was removed as dlbuf_verbs_remove() does.
@@ -746,6 +870,7 @@ static inline int dlbuf_verbs_finish_(struct dlbuf_verbs_work_ *work)
  */
 static inline int dlbuf_verbs_end(struct dlbuf_verbs *v, uint64_t id)
 {
+	DLBUF_VERBS_NOT_CANCELLED_;
 	struct dlbuf_verbs_work_ *work, **at;
 	int ret = dlbuf_verbs_check_(v);
 
@@ -762,16 +887,17 @@ static inline int dlbuf_verbs_end(struct dlbuf_verbs *v, uint64_t id)
 
 /*
  * Ends all accesses, deregisters all buffers and frees verbs (taken; NULL does nothing). First
- * destroy the queue pairs that use the buffers, because a request that still runs would read
- * or write memory whose lease has fired. No other call may use v from then on. Blocks as
- * dlbuf_verbs_remove() does.
+ * destroy the queue pairs and shared receive queues that use the buffers, because a request that
+ * still runs would read or write memory whose lease has fired. No other call may use v from then
+ * on. Blocks as dlbuf_verbs_remove() does.
  */
 static inline void dlbuf_verbs_destroy(struct dlbuf_verbs *v)
 {
+	DLBUF_VERBS_NOT_CANCELLED_;
 	struct dlbuf_verbs_buffer *b;
 	struct dlbuf_verbs_work_ *work;
 
-	if (!v || v->pid != getpid())
+	if (!v || !v->pd)
 		return;
 	while ((work = v->works)) {
 		v->works = work->next;
@@ -783,7 +909,7 @@ static inline void dlbuf_verbs_destroy(struct dlbuf_verbs *v)
 	}
 	pthread_mutex_destroy(&v->lock);
 	pthread_mutex_destroy(&v->adding);
-	free(v);
+	munmap(v, sizeof(*v));
 }
 
 #ifdef __cplusplus
