@@ -47,7 +47,10 @@ uint32_t cts_more;
  * before it. The trial makes it work, also where nothing computes and the trial refuses it.
  */
 static unsigned int driver_fds;
-/* It keeps sync_files of its last work, more or fewer: Mesa's freedreno. They are not counted. */
+/*
+ * It keeps sync_files of its last work, more or fewer: Mesa's freedreno, where nothing computes. They
+ * are not counted.
+ */
 static bool driver_keeps_fences;
 
 static unsigned int count_fds(const char *kind);
@@ -73,7 +76,7 @@ static void count_driver_fds(void)
 	cts_settle();
 	event_user_add();
 	event_user_remove();
-	driver_keeps_fences = count_fds(SYNC_FILE) != fences;
+	driver_keeps_fences = !cts_computes && count_fds(SYNC_FILE) != fences;
 	driver_fds = cts_count_fds() - before + driver_keeps_fences * fences;
 }
 
