@@ -182,14 +182,27 @@ def _whole_view(code: int, space: CodeSpace, modifier: int) -> View:
 
 def _whole(frame: TensorFrame, cpu: Device, crop: bool) -> TensorFrame:
     """All planes of a frame, on the CPU."""
-    info = own_fds(frame)
-    if any(p.fd < 0 for p in info.planes):
+    if not _shows_all(frame):
         raise UnsupportedError(_EOPNOTSUPP, "the tensors do not show all of the frame's planes")
-    info = info._replace(crop=info.crop if crop else None,
-                         view=_whole_view(info.code, info.space, info.modifier))
+    info = own_fds(frame)
+    view = _whole_view(info.code, info.space, info.modifier)
+    few = info.view == view
+    info = info._replace(crop=info.crop if crop else None, view=view)
     size, planes, visible, number, *_ = frame_args(info)
-    return TensorFrame(_dlbuf.import_frame(cpu, info, size, planes, visible, number, Access.READ,
-                                           0, None, None), info)
+    whole = TensorFrame(_dlbuf.import_frame(cpu, info, size, planes, visible, number, Access.READ,
+                                            0, None, None), info)
+    if few and len(whole) != len(frame):
+        raise UnsupportedError(_EOPNOTSUPP, f"{len(frame)} tensors for a frame of {len(whole)}")
+    return whole
+
+
+def _shows_all(frame: TensorFrame) -> bool:
+    """What is sent is the frame's memory: so these must be its tensors, and not those of another
+    picture or of one plane."""
+    info = frame.info
+    return info is not None and bool(info.planes) and info.view != View.LUMA and \
+        all(p.fd >= 0 for p in own_fds(frame).planes) and \
+        all(t.frame is not None and t.frame.planes == info.planes for t in frame)  # pyright: ignore[reportUnnecessaryComparison]
 
 
 def _memory(size: int, spares: deque[bytearray]) -> bytearray:
@@ -449,17 +462,36 @@ class _Event:
         os.close(fd)
 
 
+class _Loan:
+    """What a frame's lease calls at its end, and then drops."""
+
+    def __call__(self) -> None:
+        pass
+
+
 class _Slot:
-    """A place of the pool: a buffer, from its first use on."""
+    """A place of the pool: a buffer, from its first use on.
+
+    It is lent as long as a _Loan lives. Nothing gives it back: a signal handler that raises, or the
+    collector of garbage, can come between any two steps of this module, and a buffer would be given
+    back twice or never."""
 
     buffer: Tensor | None = None
+    used = 0
+    """bytes of it that have been written"""
+    _loan: weakref.ref[_Loan] | None = None
 
+    def is_free(self) -> bool:
+        return self._loan is None or self._loan() is None
 
-def _give_back(free: deque[_Slot], event: _Event, slot: _Slot) -> None:
-    """To the front: the buffer that was used last is the one in the CPU's caches, and a program
-    that holds few frames makes few buffers."""
-    free.appendleft(slot)
-    event.set()
+    def lend(self, event: _Event) -> _Loan:
+        loan = _Loan()
+        self._loan = weakref.ref(loan, lambda _: event.set())
+        return loan
+
+    def end(self) -> None:
+        """If there is no frame, and the caller's traceback still has the loan."""
+        self._loan = None
 
 
 def _weak(method: Callable[[Any], None]) -> Any:
@@ -514,7 +546,7 @@ class Subscriber(_End, Stream[Received]):
         self._queue: deque[tuple[Message, Any]] = deque()
         self._limit = 1 if drop else pool
         self._pool = pool
-        self._free = deque(_Slot() for _ in range(pool))
+        self._slots = [_Slot() for _ in range(pool)]
         self._numbers: dict[int, int] = {}
         self._alive: set[str] = set()
         # Publishers that have said their end and have a token, and, with the time until which
@@ -537,7 +569,7 @@ class Subscriber(_End, Stream[Received]):
         ...     frames.held
         0
         """
-        return self._pool - len(self._free)
+        return sum(not slot.is_free() for slot in self._slots)
 
     @property
     def publishers(self) -> int:
@@ -652,15 +684,17 @@ class Subscriber(_End, Stream[Received]):
 
     # ------------------------------------------------- on the program's threads
 
-    def _take(self) -> tuple[_Slot, Message, Any] | None:
+    def _take(self) -> tuple[_Slot, _Loan, Message, Any] | None:
         """A message and a place for it. If none: an error, if it is to be raised."""
         with self._lock:
-            if self._queue and self._free:
+            # The first one, so that a program which holds few frames makes few buffers, and these
+            # are in the CPU's caches.
+            slot = next(filter(_Slot.is_free, self._slots), None) if self._queue else None
+            if slot:
                 message, payload = self._queue.popleft()
-                slot = self._free.popleft()
                 if self._queue or self._gone:
                     self._event.set()
-                return slot, message, payload
+                return slot, slot.lend(self._event), message, payload
             gone = self._gone and not self._queue and \
                 max(self._leaving.values(), default=0) <= time.monotonic()
             if gone:
@@ -683,7 +717,8 @@ class Subscriber(_End, Stream[Received]):
             if not self._wait(deadline):
                 said = f"; {self.refused} messages were refused: {self.refusal}"
                 raise DeadlineError(errno.ETIME, f"no frame of {self.key} arrived, and the time "
-                                    f"is over{said if self.refused else ''}" if self._free else
+                                    f"is over{said if self.refused else ''}"
+                                    if self.held < self._pool else
                                     f"the program holds all {self._pool} buffers of {self.key}")
 
     def _wait(self, deadline: float | None) -> bool:
@@ -697,7 +732,7 @@ class Subscriber(_End, Stream[Received]):
             raise ClosedError(errno.EPIPE, f"the session of {self.key} is closed")
         return left == _LOOK
 
-    def _received(self, slot: _Slot, message: Message, payload: Any) -> Received:
+    def _received(self, slot: _Slot, loan: _Loan, message: Message, payload: Any) -> Received:
         f = message.frame
         if message.tensor:
             n = len(payload)
@@ -709,9 +744,10 @@ class Subscriber(_End, Stream[Received]):
             size, planes, crop, view, *_ = frame_args(f)
             tensors = _dlbuf.import_frame(
                 self.device, message.frame if message.tensor else f, size, planes, crop, view,
-                self.access, 0, None, functools.partial(_give_back, self._free, self._event, slot))
+                self.access, 0, None, loan)
         except BaseException:
-            _give_back(self._free, self._event, slot)
+            slot.end()
+            self._event.set()
             raise
         if message.tensor:
             shape, f = message.tensor.shape, message.frame
@@ -727,7 +763,7 @@ class Subscriber(_End, Stream[Received]):
         """Copies the payload into a buffer, which is made if it has none of this size."""
         n = len(payload)
         if slot.buffer is None or slot.buffer.nbytes < n:
-            slot.buffer = None
+            slot.buffer, slot.used = None, 0
             self.device.trim()
             devices: list[Device | str] = ["cpu", self.device]
             slot.buffer = alloc(-(-n // _PAGE) * _PAGE, "uint8", devices,
@@ -735,6 +771,9 @@ class Subscriber(_End, Stream[Received]):
         data = payload.to_bytes()
         with slot.buffer as t, memoryview(t) as m:
             m[:n] = data
+            # Who gets this frame's dma-buf gets no bytes of an earlier one.
+            m[n:max(slot.used, n)] = bytes(max(slot.used - n, 0))
+            slot.used = n
         with self._lock:
             self.copied_bytes += 2 * n
         return slot.buffer.fd
@@ -755,10 +794,8 @@ class Subscriber(_End, Stream[Received]):
         self._ending()
         self._queue.clear()
         self._event.set()
-        for _ in range(len(self._free)):
-            slot = self._free.popleft()
+        for slot in filter(_Slot.is_free, self._slots):
             slot.buffer = None
-            self._free.append(slot)
         self.device.trim()
 
 

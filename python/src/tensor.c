@@ -131,13 +131,14 @@ static int tensor_clear(PyObject *obj)
 
 /*
  * The collector has found a cycle: the tensor is unreachable, and all objects that it refers to
- * are intact.
+ * are intact. A tensor whose end calls nobody stays: the callback of another one's lease may put it
+ * back into a pool.
  */
 static void tensor_finalize(PyObject *obj)
 {
 	struct tensor *t = (struct tensor *)obj;
 
-	if (!use_close(&t->users))
+	if (t->hold && !use_close(&t->users))
 		drop(t);
 }
 

@@ -4,6 +4,8 @@
 import gc
 import weakref
 
+import dlbuf
+
 
 class Loop:
     """Refers to tensors whose lease refers to it."""
@@ -24,6 +26,13 @@ def change(tensors):
     yield lambda: tensors.append(type(tensors[0]).share(tensors[-1]).share())
     yield tensors[0].close
     yield lambda: tensors.__delitem__(0)
+
+
+def borrow(pool, frame):
+    """The lease of garbage puts a buffer back, which nothing else refers to meanwhile."""
+    buffer = pool.pop()
+    tensors = list(frame(lambda: pool.append(buffer)))
+    tensors.append(tensors)
 
 
 def leases(frame, consumers):
@@ -63,3 +72,8 @@ def leases(frame, consumers):
     del keep
     gc.collect()
     assert len(fired) == 101
+    pool = [dlbuf.alloc(1, "uint8")]
+    for _ in range(3):
+        borrow(pool, frame)
+        gc.collect()
+        assert len(pool) == 1 and not pool[0].closed

@@ -295,8 +295,89 @@ def test_buffers_are_used_again(session):
                 got.append(next(frames))
             del got
             assert frames.held == 0
-            assert sum(slot.buffer is not None for slot in frames._free) == max(
+            assert sum(slot.buffer is not None for slot in frames._slots) == max(
                 (1, 1, 1, 2, 2, 1)[:n + 1])
+
+
+def test_frames_in_garbage(session):
+    """The collector closes the tensors of a frame that refers to itself, and not the pool's."""
+    with dlbuf.zenoh.subscribe(KEY, session, pool=1) as frames, \
+            dlbuf.zenoh.Publisher(KEY, session) as publisher:
+        for n in range(3):
+            publisher.put(picture(n))
+            frame = next(frames)
+            frame.me = frame
+            del frame
+            assert frames.held == 1
+            gc.collect()
+            assert frames.held == 0
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_interrupted(session, monkeypatch, when):
+    """A signal handler that raises ends next(), before or after the frame is made. Its buffer is free
+    once, also when that frame's lease ends later."""
+    real, made = dlbuf.zenoh._dlbuf.import_frame, []
+
+    def interrupted(*args):
+        if when == "after":
+            made.append(real(*args))
+        raise KeyboardInterrupt
+
+    with dlbuf.zenoh.subscribe(KEY, session, pool=1) as frames, \
+            dlbuf.zenoh.Publisher(KEY, session) as publisher:
+        publisher.put(picture(1))
+        with monkeypatch.context() as m:
+            m.setattr(dlbuf.zenoh._dlbuf, "import_frame", interrupted)
+            with pytest.raises(KeyboardInterrupt) as kept:
+                next(frames)
+        assert frames.held == 0
+        publisher.put(picture(2))
+        one = next(frames)
+        made.clear()
+        del kept
+        assert frames.held == 1
+        publisher.put(picture(3))
+        frames.timeout = 0
+        with pytest.raises(dlbuf.DeadlineError, match="holds all 1 buffers"):
+            next(frames)
+        one.release()
+        assert frames.held == 0 and next(frames)
+
+
+def test_no_bytes_of_an_earlier_frame(session):
+    """Who gets the dma-buf of a small frame."""
+    large, small = picture(1, 64, 64), picture(2, 8, 8)
+    with dlbuf.zenoh.subscribe(KEY, session, pool=1) as frames, \
+            dlbuf.zenoh.Publisher(KEY, session) as publisher:
+        publisher.put(large)
+        next(frames).release()
+        publisher.put(small)
+        frame = next(frames)
+        end = max(p.offset + p.bytes for p in frame.info.planes)
+        rest = dlbuf.from_fd(frame[0].fd, (64 * 96,), "uint8").tobytes()[end:]
+        assert end < 64 * 64 and not any(rest)
+
+
+@pytest.mark.parametrize("of", [
+    lambda f: f[:1], lambda f: f * 2,
+    lambda f: [dlbuf.from_dlpack(np.zeros(t.shape, np.uint8)) for t in f], lambda f: [],
+    lambda f: [dlbuf.alloc(t.shape, "uint8") for t in f]])
+def test_tensors_of_another_picture(session, of):
+    """What would be sent is the frame's memory, and not these tensors."""
+    frame = picture()
+    with dlbuf.zenoh.Publisher(KEY, session) as publisher:
+        with pytest.raises(dlbuf.UnsupportedError, match="tensors"):
+            publisher.put(dlbuf.TensorFrame(of(tuple(frame)), frame.info))
+        tensors = dlbuf.from_frame(
+            [(p.fd, p.pitch, p.offset) for p in frame.info.planes], frame.info.width,
+            frame.info.height, frame.info.format, view="luma")
+        with pytest.raises(dlbuf.UnsupportedError, match="tensors"):
+            publisher.put(dlbuf.TensorFrame(tensors, tensors[0].frame))
+        t = dlbuf.from_dlpack(np.zeros((4, 4), np.uint8))
+        with pytest.raises(dlbuf.UnsupportedError, match="tensors"):
+            publisher.put(dlbuf.TensorFrame([t], t.frame))
+        assert publisher.sent == 0
 
 
 def test_the_end_of_planes(session):
