@@ -56,10 +56,20 @@ static bool driver_keeps_fences;
 static unsigned int count_fds(const char *kind);
 #define SYNC_FILE "anon_inode:sync_file"
 
+#define EPOLL "anon_inode:[eventpoll]"
+
+/* The event thread has fds, too, for a moment; the last user waits for its end. */
+static bool event_threads_end(unsigned int others)
+{
+	event_user_add();
+	event_user_remove();
+	return count_fds(EPOLL) <= others;
+}
+
 static void count_driver_fds(void)
 {
 	struct dlbuf_device *dev = NULL;
-	unsigned int before, fences;
+	unsigned int before, fences, epolls;
 	bool none = trial_none;
 	static pid_t done;
 
@@ -68,14 +78,13 @@ static void count_driver_fds(void)
 	done = getpid();
 	before = cts_count_fds();
 	fences = count_fds(SYNC_FILE);
+	epolls = count_fds(EPOLL);
 	trial_none = false;
 	dlbuf_device_open(cts_device, NULL, &dev);
 	trial_none = none;
 	dlbuf_device_close(dev);
-	/* The event thread has fds, too, for a moment; the last user waits for its end. */
 	cts_settle();
-	event_user_add();
-	event_user_remove();
+	UNTIL(event_threads_end(epolls));
 	driver_keeps_fences = !cts_computes && count_fds(SYNC_FILE) != fences;
 	driver_fds = cts_count_fds() - before + driver_keeps_fences * fences;
 }
