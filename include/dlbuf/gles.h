@@ -27,10 +27,11 @@
  * renders to no dma-buf without tiles, as NVIDIA's (use "cuda"); and llvmpipe on a DRM node,
  * which crashes.
  *
- * Order. dlbuf_prepare_frame() waits on the calling thread for the producer's fences. With
- * EGL_ANDROID_native_fence_sync it may return before the GPU has ended: the dma-bufs have the
- * fence of the work, and dlbuf_acquire() of the tensor waits for it. Otherwise the call waits for
- * the GPU.
+ * Order. dlbuf_device_info says DLBUF_SYNC_BLOCKS for acquire and release, which are the CPU's.
+ * dlbuf_prepare_frame() waits on the calling thread for the producer's fences. If the driver has
+ * EGL_ANDROID_native_fence_sync, the call then submits the work, adds its fence to the dma-bufs and
+ * returns: dlbuf_acquire() of the tensor waits for the fence, and the frame's lease fires after it.
+ * Otherwise the call waits for the GPU.
  *
  * A GPU that renders in tiles loads and stores the whole tiles that the tensor touches. So nothing
  * else should write to the same dma-buf while a frame is prepared into it. A frame that is in the
