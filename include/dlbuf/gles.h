@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * GLES: preparation of frames by OpenGL ES 3.0, for boards whose GPU has no Vulkan. EGL imports
- * the dma-bufs. Tested with Mesa's llvmpipe; not run on hardware.
+ * the dma-bufs. Tested with Mesa's llvmpipe, and over stubs of the kernel drivers with Mesa's
+ * drivers of boards, which computed nothing; not run on hardware.
  *
  * Device names: "gles:0" is the first device of eglQueryDevicesEXT(), "gles:1" the second one.
  * "gles:drm=/dev/dri/renderD128" selects one by its DRM node, "gles:software" the device with
  * EGL_MESA_device_software. "gles" is the first that can be used. If EGL lists no devices,
- * "gles:0" is EGL_DEFAULT_DISPLAY. dlbuf loads libEGL.so.1; DLBUF_GLES_LIBRARY names another file.
+ * "gles:0" is EGL_DEFAULT_DISPLAY. If the driver needs a compositor for that, initialise an
+ * EGLDisplay of your platform, and use dlbuf_device_wrap_gles(). dlbuf loads libEGL.so.1;
+ * DLBUF_GLES_LIBRARY names another file.
  *
  * A tensor of the device is the CPU's mapping of the dma-buf (kDLCPU), because DLPack has no
  * device for GLES. dlbuf_acquire() and dlbuf_release() are for accesses of the CPU, exactly as on
@@ -16,21 +19,25 @@
  *
  * Import. The GPU reads and writes dma-bufs as rows of 32-bit words, so it does not need to know
  * their formats. An import fails with -EOPNOTSUPP if EGL does not import it, or if it is too large:
- * more than 64 MiB if the driver's largest texture has 4,096 rows, 256 MiB if it has 16,384. It is
- * also -EOPNOTSUPP if the error text has EGL_BAD_ALLOC: drivers report that for a buffer that they
- * refuse and if memory or addresses for it are used up, and EGL has no way to tell which.
+ * more than 64 MiB if the driver's largest texture has 4,096 rows, 256 MiB if it has 16,384.
+ * EGL_BAD_ALLOC is -EOPNOTSUPP, too. Drivers report it for a buffer that they refuse, and also when
+ * memory or addresses run out; EGL does not say which.
  *
  * When a device is opened, it copies a few bytes of a dma-buf of the library, and is refused with
- * -EOPNOTSUPP if the bytes are wrong, or with -EMFILE, -ENFILE or -ENOMEM if there is no such
- * buffer for that reason. If there is neither udmabuf nor the heap "system", or the driver takes none
- * of their buffers, there is no trial: the device's `reason` says so. Also refused are: a driver of OpenGL ES 2.0; one that
- * renders to no dma-buf without tiles, as NVIDIA's (use "cuda"); and llvmpipe on a DRM node,
- * which crashes.
+ * -EOPNOTSUPP if the bytes are wrong. If there are no fds or no memory for this buffer, opening
+ * fails with -EMFILE, -ENFILE or -ENOMEM. If there is neither udmabuf nor the heap "system", or the
+ * driver takes none of their buffers, there is no trial: the device's `reason` says so. A GPU
+ * without an IOMMU takes contiguous memory only: if the driver refuses these two, dlbuf_alloc()
+ * tries the other heaps, of which a CMA heap has such memory (docs/building.md).
  *
- * Order. dlbuf_prepare_frame() waits on the calling thread for the producer's fences. With
- * EGL_ANDROID_native_fence_sync it may return before the GPU has ended: the dma-bufs have the
- * fence of the work, and dlbuf_acquire() of the tensor waits for it. Otherwise the call waits for
- * the GPU.
+ * Also refused are: a driver of OpenGL ES 2.0; one that renders to no dma-buf without tiles, as
+ * NVIDIA's (use "cuda"); and llvmpipe on a DRM node, which crashes.
+ *
+ * Order. dlbuf_device_info says DLBUF_SYNC_BLOCKS for acquire and release, which are the CPU's.
+ * dlbuf_prepare_frame() waits on the calling thread for the producer's fences. If the driver has
+ * EGL_ANDROID_native_fence_sync, the call then submits the work, adds its fence to the dma-bufs and
+ * returns: dlbuf_acquire() of the tensor waits for the fence, and the frame's lease fires after it.
+ * Otherwise the call waits for the GPU.
  *
  * A GPU that renders in tiles loads and stores the whole tiles that the tensor touches. So nothing
  * else should write to the same dma-buf while a frame is prepared into it. A frame that is in the

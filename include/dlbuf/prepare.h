@@ -299,21 +299,29 @@ struct dlbuf_prepare_run_opts {
  * work is added to the dma-bufs of the frame and of out, so that each acquire of out, on any
  * device, waits for it. If the work waits for a fence that ends with an error, the next acquire of
  * out reports it, and dlbuf_lease_result(); a tensor of another device over the same memory does
- * not, because the fence of the work has no error. On devices with DLBUF_SYNC_EVENT or
- * DLBUF_SYNC_BLOCKS the call waits for the work, as on the CPU; the deadline limits the wait for
- * earlier work only. With DLBUF_SYNC_BLOCKS a GLES device may return before its GPU has ended
- * (dlbuf/gles.h), and adds the fence: acquire out before the CPU reads it. Drivers that compute on the CPU, such as Mesa's lavapipe, complete the work
- * before they give its fence: there the call waits for the producers, also after the deadline,
- * whatever dlbuf_device_info says. Do not call it on the thread that signals their fences.
+ * not, because the fence of the work has no error.
+ *
+ * On devices with DLBUF_SYNC_EVENT or DLBUF_SYNC_BLOCKS the call waits for the work, as on the CPU;
+ * the deadline limits the wait for earlier work only. Exception: a GLES device with native fences
+ * waits for the producers, adds the fence of its work to the dma-bufs and returns (dlbuf/gles.h).
+ * Acquire out before you read it, in each case.
+ *
+ * Drivers that compute on the CPU, such as Mesa's lavapipe, complete the work before they give its
+ * fence: there the call waits for the producers, also after the deadline, whatever
+ * dlbuf_device_info says. Do not call it on the thread that signals their fences.
  *
  * The call imports the frame once and waits for it once. It checks all crops before it writes
  * an image, but an image can be written before -ENOMEM. On devices other than the CPU up to 64
  * crops, within 1 GiB of the tensor, are one piece of work, for which the call copies tables to
  * the device. If a later piece fails, the call waits for those that are submitted.
  *
- * The lease of the frame fires once, when its pixels have been read. The width, or a crop, of a
- * packed 4:2:2 frame may end within a group of pixels, although dlbuf_import_frame() refuses
- * that: the frame's rows have whole groups, and no pixel beyond the picture is used.
+ * The lease of the frame fires once, when its pixels have been read. If the call returns before
+ * the work is complete, the lease fires later, on the library's event thread or in
+ * dlbuf_dispatch().
+ *
+ * The width, or a crop, of a packed 4:2:2 frame may end within a group of pixels, although
+ * dlbuf_import_frame() refuses that: the frame's rows have whole groups, and no pixel beyond the
+ * picture is used.
  *
  * frame's fds, opts and out are borrowed. On failure the lease does not fire.
  * -EINVAL      plan, frame or out is NULL; bad opts; the plan has no device; the frame differs

@@ -194,8 +194,10 @@ int dlbuf_device_open(const char *name, const struct dlbuf_device_opts *opts,
 		if (strlen((*b)->name) == len && !strncmp((*b)->name, name, len))
 			break;
 	selector = name + len;
-	if (!*b || (*selector && !*++selector))
-		return no_such_backend(name, *b ? len + 1 : len);
+	if (!*b)
+		return no_such_backend(name, len);
+	if (*selector && !*++selector)
+		return fail(-EINVAL, "'%s' names no device after the colon", name);
 	check_backend(*b);
 	ret = device_opts_get(&o, opts);
 	if (!ret)

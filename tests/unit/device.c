@@ -23,7 +23,7 @@ TEST(names_of_no_backend)
 	static const char *const names[] = {
 		"", ":", ":0", "nope", "nope:0", "CPU", "Cpu", "cp", "cpux",
 		"cpu0", " cpu", "cpu ", "cpu,vulkan", "vulka", "vulkan0",
-		"/dev/dri/card0", "\n", "cpu\n", "cpu:",
+		"/dev/dri/card0", "\n", "cpu\n",
 	};
 	char longer[5000];
 
@@ -36,6 +36,9 @@ TEST(names_of_no_backend)
 #endif
 #ifdef CONFIG_BACKEND_VULKAN
 	CHECK_SAYS(" vulkan");
+#endif
+#ifdef CONFIG_BACKEND_CPU
+	CHECK_ERR_SAYS(opened("cpu:"), -EINVAL, "'cpu:' names no device after the colon");
 #endif
 	memset(longer, 'c', sizeof(longer) - 1);
 	longer[sizeof(longer) - 1] = '\0';
@@ -159,7 +162,8 @@ TEST(libraries)
 				       says);
 			CHECK_EQ(warnings, 0);
 		}
-		CHECK_ERR(opened_from(d, file, ":"), built ? -EINVAL : -ENOSYS);
+		CHECK_ERR_SAYS(opened_from(d, file, ":"), built ? -EINVAL : -ENOSYS,
+			       built ? "names no device after the colon" : says);
 		if (!built)
 			continue;
 		CHECK_ERR_SAYS(opened_from(d, "libc.so.6", ""), -EIO, d->broken);
