@@ -11,7 +11,6 @@
 const char *cts_device = "cpu";
 const struct access *cts_access;
 uint32_t cts_paths;
-bool cts_computes = true;
 enum dlbuf_sync cts_sync_in, cts_sync_out;
 
 static const struct access *const accesses[] = {

@@ -40,6 +40,7 @@ const char *cts_name(const char *fmt, ...)
 }
 
 bool cts_driver_keeps;
+bool cts_computes = true;
 uint32_t cts_more;
 
 /*
