@@ -11,15 +11,14 @@
  *
  *	-n N	the sender ends after N frames; without it, Ctrl-C ends both
  *	-t N	both end if the other machine does not answer for N seconds (10)
- *	-s	prints a checksum of each frame, to compare both ends
+ *	-s	prints a checksum of each frame, in the order sent, to compare both ends
  *
  * Nothing is encrypted, and the receiver does not ask who sends: use it in a network that you
  * trust, or through a tunnel. The receiver validates each header before it allocates anything.
  *
- * A program for daily use would add: an end by a signal that is none of a failure; a new
- * connection after one; several connections; a pool (pool.h) for a consumer that keeps frames;
- * sends that do not block, so that the camera gets buffers back meanwhile; time, crop and colour
- * of a frame; the choice of the camera's format; names of machines, and IPv6.
+ * A program for daily use would add: a signal that ends it without a failure; a new connection
+ * after one; several of them; a pool (pool.h) for a consumer that keeps frames; sends that do not
+ * block; a frame's time, crop and colour; the choice of the format; names of machines, and IPv6.
  */
 #include <arpa/inet.h>
 #include <endian.h>
@@ -28,7 +27,6 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <net/if.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -69,16 +67,19 @@ static void must(int ret)
 		errx(1, "%s", dlbuf_last_error());
 }
 
+static void check_output(void)
+{
+	if (fflush(stdout) || ferror(stdout))
+		errx(1, "standard output: not all was written");
+}
+
 /* A connected socket, or one that listens. Accepted sockets have the options of their listener. */
 static int open_socket(const char *address, int port, bool listens)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
 	int new = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1, ms = 1000 * seconds;
 
-	/*
-	 * Bytes that are not acknowledged, a peer that does not read, and one that is silent end
-	 * the connection after the same time.
-	 */
+	/* Limits unacknowledged bytes and, by keepalive, a peer that is silent or does not read. */
 	if (new < 0 || setsockopt(new, SOL_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms)) ||
 	    setsockopt(new, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) ||
 	    setsockopt(new, SOL_TCP, TCP_KEEPIDLE, &on, sizeof(on)) ||
@@ -109,28 +110,30 @@ static DLManagedTensorVersioned *bytes_of(int *fd, uint64_t bytes)
 	return t;
 }
 
-/* Describes a frame without its fd. Ends the program if the header is not valid. */
-static struct dlbuf_frame frame_of(const struct header *h)
+/* Describes a frame without its fd. False, with a message, if the header is not valid. */
+static bool frame_of(const struct header *h, struct dlbuf_frame *frame)
 {
 	uint64_t width = le64toh(h->width), height = le64toh(h->height), code = le64toh(h->code);
 	uint64_t pitch = le64toh(h->pitch), bytes = le64toh(h->bytes);
-	struct dlbuf_frame frame = {
-		.size = sizeof(frame), .width = (uint32_t)width, .height = (uint32_t)height,
+	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
+	uint32_t n;
+
+	*frame = (struct dlbuf_frame){
+		.size = sizeof(*frame), .width = (uint32_t)width, .height = (uint32_t)height,
 		.code = (uint32_t)code, .code_space = DLBUF_CODE_V4L2, .nplanes = 1,
 		.modifier = DLBUF_MOD_LINEAR, .order = DLBUF_ORDER_COMPLETE,
 		.planes[0] = { .pitch = (int64_t)pitch, .bytes = bytes },
 		.sequence = le64toh(h->sequence), .flags = DLBUF_FRAME_SEQUENCE,
 	};
-	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
-	uint32_t n;
-
-	if (memcmp(h->magic, end.magic, sizeof(h->magic)) || h->reserved || !bytes)
-		errx(1, "this is no sender of frames");
-	if ((width | height | code) > UINT32_MAX || pitch > MOST_BYTES || bytes > MOST_BYTES)
-		errx(1, "a frame is too large");
-	if (dlbuf_frame_layouts(&frame, NULL, layouts, &n))
-		errx(1, "a frame that cannot be: %s", dlbuf_last_error());
-	return frame;
+	if (memcmp(h->magic, end.magic, sizeof(h->magic)) || h->reserved)
+		warnx("this is no sender of frames");
+	else if ((width | height | code) > UINT32_MAX || pitch > MOST_BYTES || bytes > MOST_BYTES)
+		warnx("a frame is too large");
+	else if (!bytes || dlbuf_frame_layouts(frame, NULL, layouts, &n))
+		warnx("a frame that cannot be: %s", bytes ? dlbuf_last_error() : "it has no bytes");
+	else
+		return true;
+	return false;
 }
 
 /* Ends a line about a frame: with a checksum (FNV-1a), if they are wanted. */
@@ -144,6 +147,7 @@ static void end_line(const DLManagedTensorVersioned *t, uint64_t bytes)
 	if (sums)
 		printf(", sum %016" PRIx64, sum);
 	putchar('\n');
+	check_output();
 }
 
 /* ---------------------------------------------------------------- the sender */
@@ -154,14 +158,15 @@ struct sender {
 		int fd;
 		const char *from;	/* the mapping whose pages the kernel takes */
 		struct header header;
-		bool held;		/* by the socket, which has all bytes */
 		bool copied;		/* by the kernel, which has reported it */
 		int error;		/* of MSG_ZEROCOPY, when send() copied instead */
 		uint32_t first, sent, done; /* sends with it: number of the first, counts */
 	} buffers[BUFFERS];
+	struct buffer *held[BUFFERS];	/* by the socket, which has all bytes; in the order sent */
+	size_t nheld;
 	int sock, camera;
 	int failure;			/* errno of the connection, or 0 */
-	int held;			/* buffers */
+	uint32_t bytes;			/* of each frame, or 0 before the first one */
 	uint32_t number;		/* of the next send with MSG_ZEROCOPY */
 	int frames;			/* that were delivered */
 	bool scatter_gather;		/* of the network card */
@@ -197,9 +202,10 @@ static void queue(struct sender *s, struct buffer *b)
 		err(1, "VIDIOC_QBUF");
 }
 
-/* The end of the access that send_frame() began. */
-static void complete(struct sender *s, struct buffer *b)
+/* The end of the access that send_frame() began, of the first buffer of `held`. */
+static void complete(struct sender *s)
 {
+	struct buffer *b = s->held[0];
 	bool zero_copy = s->scatter_gather && !b->copied;
 	uint64_t bytes = le64toh(b->header.bytes);
 
@@ -212,8 +218,7 @@ static void complete(struct sender *s, struct buffer *b)
 		       "zero copy" : "copied by the kernel", b->error ? strerror(b->error) : "");
 		end_line(b->t, bytes);
 	}
-	b->held = false;
-	s->held--;
+	memmove(s->held, s->held + 1, --s->nheld * sizeof(b));
 	must(dlbuf_release(b->t, NULL, NULL));
 	queue(s, b);
 }
@@ -243,9 +248,8 @@ static void take_reports(struct sender *s)
 	/* A failed connection drops its bytes, and the kernel reports them, but after the error. */
 	if (!s->failure)
 		getsockopt(s->sock, SOL_SOCKET, SO_ERROR, &s->failure, &len);
-	for (struct buffer *b = s->buffers; b < s->buffers + BUFFERS; b++)
-		if (b->held && b->done == b->sent)
-			complete(s, b);
+	while (s->nheld && s->held[0]->done == s->held[0]->sent)
+		complete(s);
 }
 
 /* A buffer's bytes by MSG_ZEROCOPY where that works, a header (b is NULL) by a copy. */
@@ -283,17 +287,17 @@ static void send_frame(struct sender *s, struct buffer *b)
 	b->sent = b->done = 0;
 	send_bytes(s, NULL, &b->header, sizeof(b->header), MSG_MORE);
 	send_bytes(s, b, b->from, le64toh(b->header.bytes), 0);
-	b->held = true;
-	s->held++;
+	s->held[s->nheld++] = b;
 }
 
-/* The camera's next frame, or NULL when the connection has failed. */
+/* The next frame, of the size of the first one, or NULL when the connection has failed. */
 static struct buffer *next_frame(struct sender *s)
 {
 	/* A report is POLLERR. If the socket holds all buffers, only a report can come. */
 	struct pollfd fds[] = { { s->sock, 0, 0 }, { s->camera, POLLIN, 0 } };
 	struct v4l2_buffer buf = { .type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
 				   .memory = V4L2_MEMORY_DMABUF };
+	struct dlbuf_frame frame;
 	struct buffer *b;
 
 	for (take_reports(s); !s->failure; take_reports(s)) {
@@ -304,9 +308,13 @@ static struct buffer *next_frame(struct sender *s)
 		b = &s->buffers[buf.index];
 		b->header.bytes = htole64(buf.bytesused);
 		b->header.sequence = htole64(buf.sequence);
-		if (!(buf.flags & V4L2_BUF_FLAG_ERROR))
+		if (!(buf.flags & V4L2_BUF_FLAG_ERROR) && (!s->bytes || buf.bytesused == s->bytes) &&
+		    frame_of(&b->header, &frame)) {
+			s->bytes = buf.bytesused;
 			return b;
+		}
 		printf("frame %u: damaged\n", buf.sequence);
+		check_output();
 		queue(s, b);
 	}
 	return NULL;
@@ -316,14 +324,14 @@ static struct buffer *next_frame(struct sender *s)
 static void make_buffer(struct sender *s, struct buffer *b, const struct v4l2_pix_format *pix)
 {
 	struct dlbuf_udmabuf mem = { .fd = -1, .memfd = -1 };
+	struct dlbuf_frame frame;
 
-	b->header = end;
-	b->header.width = htole64(pix->width);
-	b->header.height = htole64(pix->height);
-	b->header.code = htole64(pix->pixelformat);
-	b->header.pitch = htole64(pix->bytesperline);
-	b->header.bytes = htole64(pix->sizeimage);
-	frame_of(&b->header);
+	b->header = (struct header){
+		.magic = "dlbuftc1", .width = htole64(pix->width), .height = htole64(pix->height),
+		.code = htole64(pix->pixelformat), .pitch = htole64(pix->bytesperline),
+		.bytes = htole64(pix->sizeimage) };
+	if (!frame_of(&b->header, &frame))
+		exit(1);
 	/* Any dma-buf will do, but the kernel takes no pages of a dma-buf's own mapping. */
 	if (dlbuf_udmabuf_create(pix->sizeimage, NULL, &mem))
 		warnx("frames are copied: %s", dlbuf_last_error());
@@ -360,7 +368,6 @@ static void open_camera(struct sender *s, const char *node)
 static int send_all(const char *address, int port, const char *node, int most)
 {
 	struct timeval limit = { .tv_sec = seconds };
-	struct sockaddr none = { .sa_family = AF_UNSPEC };
 	struct sender s = { .failure = 0 };
 	struct buffer *b;
 	int on = 1;
@@ -375,25 +382,30 @@ static int send_all(const char *address, int port, const char *node, int most)
 		err(1, "SO_ZEROCOPY");
 	while (most-- && (b = next_frame(&s)))
 		send_frame(&s, b);
-	/* The receiver closes the connection when it has all frames. */
+	/* It closes the connection when it has all. What it acknowledged before is delivered. */
 	send_bytes(&s, NULL, &end, sizeof(end), 0);
-	if (!s.failure && (n = recv(s.sock, &byte, 1, 0)))
-		s.failure = n > 0 ? EPROTO : errno == EAGAIN ? ETIMEDOUT : errno;
+	n = s.failure ? 0 : recv(s.sock, &byte, 1, 0);
+	if (n < 0 && errno != EAGAIN)
+		s.failure = errno;
+	take_reports(&s);
+	if (n && !s.failure)
+		s.failure = n > 0 ? EPROTO : ETIMEDOUT;
 	if (s.failure) {
-		warnx("the connection has failed after %d frames: %s%s", s.frames,
+		warnx("the connection has failed (frames: %d): %s%s", s.frames,
 		      strerror(s.failure), s.failure == ETIMEDOUT ?
 		      " (or the receiver has another sender)" : "");
-		connect(s.sock, &none, sizeof(none)); /* drops what the socket has */
+		/* Drops what the socket has. */
+		connect(s.sock, &(struct sockaddr){ AF_UNSPEC }, sizeof(struct sockaddr));
 	}
 	/* The card may still use some pages. The socket has failed, so poll() would not wait. */
-	for (int i = 0; take_reports(&s), s.held && i < 100 * seconds; i++)
+	for (int i = 0; take_reports(&s), s.nheld && i < 100 * seconds; i++)
 		poll(NULL, 0, 10);
-	printf("%d frames; %d of %d buffers are back\n", s.frames, BUFFERS - s.held, BUFFERS);
+	printf("frames: %d; buffers back: %zu of %d\n", s.frames, BUFFERS - s.nheld, BUFFERS);
 	close(s.sock);
 	close(s.camera);
 	for (b = s.buffers; b < s.buffers + BUFFERS; b++)
 		b->t->deleter(b->t);
-	return s.failure || s.held;
+	return s.failure || s.nheld;
 }
 
 /* ---------------------------------------------------------------- the receiver */
@@ -404,9 +416,9 @@ static void get(int from, void *to, uint64_t bytes, int frames)
 		ssize_t n = recv(from, (char *)to + at, bytes - at, MSG_WAITALL);
 
 		if (n < 0)
-			err(1, "the connection has failed after %d frames", frames);
+			err(1, "the connection has failed (frames: %d)", frames);
 		if (!n)
-			errx(1, "the sender has gone before its end, after %d frames", frames);
+			errx(1, "the sender has gone before its end (frames: %d)", frames);
 		at += (uint64_t)n;
 	}
 }
@@ -418,23 +430,21 @@ static int receive_all(const char *address, int port)
 	DLManagedTensorVersioned *bytes = NULL, *t[DLBUF_MAX_PLANES];
 	struct header first, h;
 	int frames = 0, fd = -1;
+	struct dlbuf_frame frame;
 	uint32_t n;
 
 	if (from < 0)
 		err(1, "accept");
 	for (; get(from, &h, sizeof(h), frames), memcmp(&h, &end, sizeof(h)); frames++) {
-		struct dlbuf_frame frame = frame_of(&h);
-
-		if (!bytes) {
-			bytes = bytes_of(&fd, frame.planes[0].bytes);
-			first = h;
-		}
+		if (!frame_of(&h, &frame))
+			exit(1);
+		first = bytes ? first : h;
+		bytes = bytes ? bytes : bytes_of(&fd, frame.planes[0].bytes);
 		if (memcmp(&first, &h, offsetof(struct header, sequence)))
 			errx(1, "the size or the format of the frames has changed");
 		must(dlbuf_acquire(bytes, DLBUF_WRITE, NULL, NULL));
 		get(from, bytes->dl_tensor.data, frame.planes[0].bytes, frames);
 		must(dlbuf_release(bytes, NULL, NULL));
-
 		frame.planes[0].fd = fd;
 		must(dlbuf_import_frame(cpu, &frame, NULL, t, &n));
 		must(dlbuf_acquire_all(t, n, DLBUF_READ, NULL, NULL));
@@ -445,7 +455,7 @@ static int receive_all(const char *address, int port)
 		while (n--)
 			t[n]->deleter(t[n]); /* releases it, too */
 	}
-	printf("%d frames\n", frames);
+	printf("frames: %d\n", frames);
 	if (bytes)
 		bytes->deleter(bytes);
 	close(from);
@@ -453,32 +463,36 @@ static int receive_all(const char *address, int port)
 	return 0;
 }
 
+/* Reads a number from 1 to `most`. Returns 0 for anything else. */
+static int number_of(const char *word, long most)
+{
+	char *rest;
+	long n = strtol(word, &rest, 10);
+
+	return *rest || n < 1 || n > most ? 0 : (int)n;
+}
+
 int main(int argc, char **argv)
 {
-	int c, port, most = INT_MAX, status;
+	int c, port, most = INT32_MAX, status;
 	bool listens = false;
 
 	while ((c = getopt(argc, argv, "lsn:t:")) != -1) {
 		listens |= c == 'l';
 		sums |= c == 's';
-		if (c == 'n')
-			most = atoi(optarg);
-		if (c == 't')
-			seconds = atoi(optarg);
+		most = c == 'n' ? number_of(optarg, INT32_MAX) : most;
+		seconds = c == 't' ? number_of(optarg, 86400) : seconds;
 		if (c == '?')
 			return 2;
 	}
 	argv += optind;
 	argc -= optind;
-	port = argc > 1 ? atoi(argv[1]) : 0;
-	if (argc != (listens ? 2 : 3) || port < 1 || port > 65535 || most < 1 || seconds < 1 ||
-	    seconds > 86400)
+	port = argc > 1 ? number_of(argv[1], 65535) : 0;
+	if (argc != (listens ? 2 : 3) || !port || !most || !seconds)
 		errx(2, "usage: [-s] [-n N] [-t N] [-l] ADDRESS PORT [NODE]");
-	setlinebuf(stdout);
 	must(dlbuf_device_open("cpu", NULL, &cpu));
 	status = listens ? receive_all(argv[0], port) : send_all(argv[0], port, argv[2], most);
 	dlbuf_device_close(cpu);
-	if (fflush(stdout) || ferror(stdout))
-		errx(1, "standard output: not all was written");
+	check_output();
 	return status;
 }
