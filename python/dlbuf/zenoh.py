@@ -200,9 +200,11 @@ def _shows_all(frame: TensorFrame) -> bool:
     """What is sent is the frame's memory: so these must be its tensors, and not those of another
     picture or of one plane."""
     info = frame.info
-    return info is not None and bool(info.planes) and info.view != View.LUMA and \
+    if info is None:                                # pyright: ignore[reportUnnecessaryComparison]
+        return False
+    return bool(info.planes) and info.view != View.LUMA and \
         all(p.fd >= 0 for p in own_fds(frame).planes) and \
-        all(t.frame is not None and t.frame.planes == info.planes for t in frame)  # pyright: ignore[reportUnnecessaryComparison]
+        all(t.frame is not None and t.frame.planes == info.planes for t in frame)
 
 
 def _memory(size: int, spares: deque[bytearray]) -> bytearray:

@@ -72,6 +72,10 @@ def leases(frame, consumers):
     del keep
     gc.collect()
     assert len(fired) == 101
+
+
+def pools(frame):
+    """frame(release): as leases(). For tests that can allocate."""
     pool = [dlbuf.alloc(1, "uint8")]
     for _ in range(3):
         borrow(pool, frame)

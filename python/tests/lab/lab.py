@@ -23,7 +23,7 @@ from dlbuf import Access, DLDeviceType
 
 from labtools import (TESTS, Skip, Vgem, asleep, case, fds, main, raises,
                       waits_without_the_gil)
-from cycles import Loop, leases
+from cycles import Loop, leases, pools
 import lab_camera  # noqa: F401
 import lab_camera_more  # noqa: F401
 import lab_cuda  # noqa: F401
@@ -344,9 +344,13 @@ def cycles_through_leases():
                      lambda y: dlbuf.from_dlpack(y, device="cpu")]
         if device == "cpu":
             consumers += [memoryview, np.asarray, np.from_dlpack]
-        leases(lambda release: dlbuf.from_frame(
-            [(t.fd, 8)], 8, 4, "NV12", space=dlbuf.CodeSpace.V4L2,
-            device=device, release=release), consumers)
+
+        def frame(release, device=device):
+            return dlbuf.from_frame([(t.fd, 8)], 8, 4, "NV12", space=dlbuf.CodeSpace.V4L2,
+                                    device=device, release=release)
+
+        leases(frame, consumers)
+        pools(frame)
     # A message on its way keeps a cycle, too: the receiver's tensor. The library's
     # thread gives back what was sent.
     fired = []
