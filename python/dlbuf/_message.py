@@ -48,8 +48,8 @@ _STRUCTS = {name: struct.Struct("<" + "".join(fields.values()))
             for name, fields in PARTS.items()}
 _CROP, _BOX, _DIM = struct.Struct("<4I"), struct.Struct("<4d"), struct.Struct("<q")
 _FIXED = _STRUCTS["head"].size + _STRUCTS["frame"].size
-# What differs from frame to frame of a stream, and where it is in a message. The rest is read and
-# written once, and kept.
+# The fields that differ between the frames of a stream, and their place in a message. The other
+# fields are read and written once, and kept.
 _VARYING = struct.Struct("<qQ")                 # timestamp_ns, sequence
 _AT = _STRUCTS["head"].size + struct.calcsize(
     "<" + "".join(_FRAME.values()).partition("qQ")[0])

@@ -773,7 +773,7 @@ class Subscriber(_End, Stream[Received]):
         data = payload.to_bytes()
         with slot.buffer as t, memoryview(t) as m:
             m[:n] = data
-            # Who gets this frame's dma-buf gets no bytes of an earlier one.
+            # A process that gets this dma-buf must not see bytes of an earlier frame.
             m[n:max(slot.used, n)] = bytes(max(slot.used - n, 0))
             slot.used = n
         with self._lock:
