@@ -12,6 +12,7 @@ ends if that was closed and no frame came for PATIENCE seconds.
 import collections
 import contextlib
 import ctypes
+import itertools
 import json
 import mmap
 import os
@@ -178,19 +179,22 @@ def blocking():
     return {"congestion_control": zenoh.CongestionControl.BLOCK}
 
 
-def send_zenoh(case, told, numbers):
+def send_zenoh(case, told, numbers, data=None):
     if case.size:
         payload = case.payloads()
 
         def data(n):
             return bytes(payload(n))
-    else:
-        data = [bytes(case.picture(n)) for n in range(POOL)].__getitem__
+    elif not data:
+        pictures = [bytes(case.picture(n)) for n in range(POOL)]
+
+        def data(n):
+            return pictures[n % POOL]
     with session(connect=local(told["receiver"])) as s:
         wait_for_subscriber(s, KEY)
         publisher = s.declare_publisher(KEY, **blocking())
         for n in numbers:
-            publisher.put(data(n if case.size else n % POOL))
+            publisher.put(data(n))
         publisher.put(b"")
         publisher.undeclare()
         wait_for_end()
@@ -205,6 +209,23 @@ def receive_zenoh(case, told):
             if not len(sample.payload):
                 return
             yield [sample.payload.to_bytes()]
+
+
+def send_zenoh_hand(case, told, numbers):
+    buffer = bytearray(case.bytes)
+
+    def data(n):
+        buffer[:] = case.picture(n)
+        return buffer
+    send_zenoh(case, told, numbers, data)
+
+
+def receive_zenoh_hand(case, told):
+    pool = itertools.cycle([memoryview(mmap.mmap(-1, case.bytes)) for _ in range(POOL)])
+    for data, in receive_zenoh(case, told):
+        buffer = next(pool)
+        buffer[:] = data
+        yield [buffer]
 
 
 def send_dlbuf(case, told, numbers):
