@@ -13,14 +13,14 @@ import time
 from typing import Any, NamedTuple, NoReturn
 
 from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
-from ._errors import Error, UnsupportedError
+from ._errors import Error, InvalidError, UnsupportedError
 from ._frames import frame_args
 from ._prepare import DTYPES, PrepareInfo
 from ._producers import best_view, find_format, name_in
 from ._types import (MOD_LINEAR, Clock, CodeSpace, Colour, DType, Field, Frame, Order,
                      Orientation, Plane, View, dtype_name, parse_dtype)
 
-_EPROTO = 71
+_EINVAL, _EPROTO = 22, 71
 MAGIC, VERSION = 0x4E424C44, 1
 FRAME, TENSOR, END = 1, 2, 3
 MAX_PLANES = 4
@@ -116,10 +116,15 @@ def _read(part: str, data: bytes, at: int) -> dict[str, Any]:
 def pack(message: Message, payload: int) -> bytes:
     """The message of a payload of so many bytes."""
     f = in_real_time(message.frame)
-    kind, before, after = _constant_body(f._replace(
-        sequence=None if f.sequence is None else 0, timestamp_ns=0), message.tensor)
-    body = before + _VARYING.pack(f.timestamp_ns if f.timestamp_ns and f.clock else 0,
-                                  f.sequence or 0) + after
+    try:
+        kind, before, after = _constant_body(f._replace(
+            sequence=None if f.sequence is None else 0, timestamp_ns=0), message.tensor)
+        body = before + _VARYING.pack(f.timestamp_ns if f.timestamp_ns and f.clock else 0,
+                                      f.sequence or 0) + after
+    except struct.error as e:
+        raise InvalidError(_EINVAL, "a number of the frame does not fit a message: "
+                           f"sequence {f.sequence}, timestamp_ns {f.timestamp_ns}, "
+                           f"crop {f.crop}: {e}") from None
     return _write("head", magic=MAGIC, version=VERSION, kind=kind,
                   bytes=_STRUCTS["head"].size + len(body), reserved=0, payload=payload,
                   publisher=message.publisher, number=message.number) + body

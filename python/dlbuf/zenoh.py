@@ -186,25 +186,36 @@ def _whole(frame: TensorFrame, cpu: Device, crop: bool) -> TensorFrame:
         raise UnsupportedError(_EOPNOTSUPP, "the tensors do not show all of the frame's planes")
     info = own_fds(frame)
     view = _whole_view(info.code, info.space, info.modifier)
-    few = info.view == view
-    info = info._replace(crop=info.crop if crop else None, view=view)
-    size, planes, visible, number, *_ = frame_args(info)
-    whole = TensorFrame(_dlbuf.import_frame(cpu, info, size, planes, visible, number, Access.READ,
-                                            0, None, None), info)
-    if few and len(whole) != len(frame):
-        raise UnsupportedError(_EOPNOTSUPP, f"{len(frame)} tensors for a frame of {len(whole)}")
+
+    def shown(view: View) -> TensorFrame:
+        f = info._replace(crop=info.crop if crop else None, view=view)
+        size, planes, visible, number, *_ = frame_args(f)
+        return TensorFrame(_dlbuf.import_frame(cpu, f, size, planes, visible, number, Access.READ,
+                                               0, None, None), f)
+
+    whole = shown(view)
+    wanted = len(whole if info.view == view else shown(info.view))
+    if len(frame) != wanted:
+        raise UnsupportedError(_EOPNOTSUPP, f"{len(frame)} tensors for a frame of {wanted}")
     return whole
 
 
 def _shows_all(frame: TensorFrame) -> bool:
-    """What is sent is the frame's memory: so these must be its tensors, and not those of another
-    picture or of one plane."""
-    info = frame.info
+    """What is sent is the frame's memory: so these must be its tensors, each once and in the order of
+    its planes, and not those of another picture or of one plane."""
+    info, tensors = frame.info, tuple(frame)
     if info is None:                                # pyright: ignore[reportUnnecessaryComparison]
         return False
-    return bool(info.planes) and info.view != View.LUMA and \
-        all(p.fd >= 0 for p in own_fds(frame).planes) and \
-        all(t.frame is not None and t.frame.planes == info.planes for t in frame)
+    if not info.planes or info.view == View.LUMA or \
+            any(p.fd < 0 for p in own_fds(frame).planes) or \
+            any(t.frame is None or t.frame.planes != info.planes for t in tensors):
+        return False
+    places = [t.extent for t in tensors]
+    if len(set(places)) < len(places):
+        return False
+    return len(places) != len(info.planes) or all(
+        p.offset <= first and (not p.bytes or end <= p.offset + p.bytes)
+        for p, (first, end) in zip(info.planes, places, strict=True))
 
 
 def _memory(size: int, spares: deque[bytearray]) -> bytearray:

@@ -193,6 +193,38 @@ def test_refused_frames(session):
             dlbuf.zenoh.subscribe(KEY, session, **wrong)
 
 
+@pytest.mark.parametrize("wrong", [
+    {"sequence": 1 << 64}, {"sequence": -1}, {"timestamp_ns": 1 << 63, "clock": dlbuf.Clock.REALTIME}], ids=repr)
+def test_numbers_that_do_not_fit(session, wrong):
+    """A record made by hand, after from_frame() has looked at the tensors' own."""
+    frame = picture(1)
+    with dlbuf.zenoh.Publisher(KEY, session) as publisher:
+        with pytest.raises(dlbuf.InvalidError, match="does not fit a message: sequence"):
+            publisher.put(dlbuf.TensorFrame(frame, frame.info._replace(**wrong)))
+        assert publisher.sent == 0
+        publisher.put(frame)
+
+
+def test_equal_planes(session):
+    """Planes of one size: only their place says which is which."""
+    t = memory(64 * 32 * 3)
+    with dlbuf.zenoh.Publisher(KEY, session) as publisher, \
+            dlbuf.zenoh.subscribe(KEY, session) as frames:
+        made = make([(t, 64, 2048 * i) for i in range(3)], 48, 32, "YUV444", space="DRM")
+        y, u, v = made
+        for wrong in ((y, v, u), (y, u, u), (u, u, v)):
+            with pytest.raises(dlbuf.UnsupportedError, match="tensors"):
+                publisher.put(dlbuf.TensorFrame(wrong, made.info))
+        publisher.put(made)
+        same(next(frames), made)
+        y, cb, cr = made = make([(t, 64), (t, 64, 2048)], 48, 32, "NV12", view="components")
+        for wrong in (y, cb), (y, cb, cb), (y, y, cr):
+            with pytest.raises(dlbuf.UnsupportedError, match="tensors"):
+                publisher.put(dlbuf.TensorFrame(wrong, made.info))
+        publisher.put(made)
+        same(next(frames), make([(t, 64), (t, 64, 2048)], 48, 32, "NV12"))
+
+
 def test_long_keys(session):
     """Zenoh itself would panic."""
     for make_end in dlbuf.zenoh.Publisher, dlbuf.zenoh.subscribe:
@@ -360,7 +392,7 @@ def test_no_bytes_of_an_earlier_frame(session):
 
 
 @pytest.mark.parametrize("of", [
-    lambda f: f[:1], lambda f: f * 2,
+    lambda f: f[:1], lambda f: f * 2, lambda f: f[:1] * 2, lambda f: f[::-1],
     lambda f: [dlbuf.from_dlpack(np.zeros(t.shape, np.uint8)) for t in f], lambda f: [],
     lambda f: [dlbuf.alloc(t.shape, "uint8") for t in f]])
 def test_tensors_of_another_picture(session, of):
