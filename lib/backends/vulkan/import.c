@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Imports a dma-buf: a VkBuffer that is bound to the imported memory. */
 #include <errno.h>
+#include <fcntl.h>
 
 #include "vulkan.h"
 
@@ -198,9 +199,13 @@ int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
 	if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY && types)
 		return vulkan_import_memory(dev, dma_buf, bytes, types, address, next, out);
 	ret = vulkan_check(result, VULKAN_FUNCTION(AllocateMemory));
-	if (ret == -EOPNOTSUPP && !address && dev->physical.address)
-		fail(ret, "vulkan: vkAllocateMemory: %s, with a device address and "
-		     "without", vulkan_result_name(result));
+	if (ret == -EOPNOTSUPP)
+		/* Drivers that map the memory map it for writing. */
+		fail(ret, "vulkan: vkAllocateMemory: %s%s%s", vulkan_result_name(result),
+		     !address && dev->physical.address ?
+		     ", with a device address and without" : "",
+		     (fcntl(dma_buf, F_GETFL) & O_ACCMODE) == O_RDONLY ?
+		     " (the fd is read-only)" : "");
 	return ret;
 }
 
