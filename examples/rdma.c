@@ -260,7 +260,7 @@ static unsigned int busy_buffers(void)
 	unsigned int n = 0;
 
 	for (int i = 0; i < BUFFERS; i++)
-		n += buffers[i].busy;
+		n += buffers[i].busy ? 1 : 0;
 	return n;
 }
 

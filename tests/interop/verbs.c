@@ -631,9 +631,10 @@ TEST_BETWEEN(not_registered, begin(), end())
 {
 	DLManagedTensorVersioned *t = tensor(1, (int64_t[]){ 8 }, NULL, 0, 0);
 	struct dlbuf_verbs_key key;
-	uint64_t id;
+	uint64_t id = 1;
 
 	CHECK_ERR_SAYS(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id), -EINVAL, "dlbuf_verbs_add()");
+	CHECK_EQ(id, 0);
 	CHECK_ERR(dlbuf_verbs_remote(v, t, DLBUF_READ, &key), -EINVAL);
 	dlbuf_verbs_remove(add(DLBUF_RW, DLBUF_RW));
 	CHECK_ERR(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id), -EINVAL);

@@ -652,6 +652,7 @@ static inline void dlbuf_verbs_work_ended_(struct dlbuf_verbs_buffer *b)
  * done, for example by an immediate number. One id is enough for several tensors of one frame in
  * one dma-buf, for example the two planes of NV12. For a further dma-buf of the request, or a
  * further frame, which has a lease of its own, begin another id, and end both at its completion.
+ * After a failure *id is 0, which is no id.
  * -EINVAL      an argument is NULL, or the tensor's dma-buf is not registered
  * -EACCES      the buffer was not registered for this access
  * -EOPNOTSUPP  the tensor is a copy of the library, or not on a CPU device
@@ -669,6 +670,7 @@ static inline int dlbuf_verbs_begin(struct dlbuf_verbs *v, const DLManagedTensor
 
 	if (!tensor || !id)
 		return dlbuf_fail(-EINVAL, "tensor or id is NULL");
+	*id = 0;
 	ret = dlbuf_verbs_info_(v, tensor, &info);
 	if (ret)
 		return ret;
