@@ -41,7 +41,7 @@ from ._message import Tensor as _Input
 from ._prepare import PrepareInfo, Preparer
 from ._producers import alloc, best_view, find_format, find_view, integers
 from ._stream import Stream
-from ._types import Access, CodeSpace, DType, Plane, View
+from ._types import Access, CodeSpace, DType, Frame, Plane, View
 from ._v4l2 import check_process
 
 if TYPE_CHECKING:
@@ -182,9 +182,9 @@ def _whole_view(code: int, space: CodeSpace, modifier: int) -> View:
 
 def _whole(frame: TensorFrame, cpu: Device, crop: bool) -> TensorFrame:
     """All planes of a frame, on the CPU."""
-    if not _shows_all(frame):
+    info = own_fds(frame) if frame.info else None
+    if not info or not _shows_all(frame, info):
         raise UnsupportedError(_EOPNOTSUPP, "the tensors do not show all of the frame's planes")
-    info = own_fds(frame)
     view = _whole_view(info.code, info.space, info.modifier)
 
     def shown(view: View) -> TensorFrame:
@@ -200,22 +200,19 @@ def _whole(frame: TensorFrame, cpu: Device, crop: bool) -> TensorFrame:
     return whole
 
 
-def _shows_all(frame: TensorFrame) -> bool:
+def _shows_all(frame: TensorFrame, own: Frame) -> bool:
     """What is sent is the frame's memory: so these must be its tensors, each once and in the order of
     its planes, and not those of another picture or of one plane."""
-    info, tensors = frame.info, tuple(frame)
-    if info is None:                                # pyright: ignore[reportUnnecessaryComparison]
-        return False
-    if not info.planes or info.view == View.LUMA or \
-            any(p.fd < 0 for p in own_fds(frame).planes) or \
-            any(t.frame is None or t.frame.planes != info.planes for t in tensors):
+    planes, tensors = frame.info.planes, tuple(frame)
+    if not planes or own.view == View.LUMA or any(p.fd < 0 for p in own.planes) or \
+            any(t.frame is None or t.frame.planes != planes for t in tensors):
         return False
     places = [t.extent for t in tensors]
     if len(set(places)) < len(places):
         return False
-    return len(places) != len(info.planes) or all(
+    return len(places) != len(planes) or all(
         p.offset <= first and (not p.bytes or end <= p.offset + p.bytes)
-        for p, (first, end) in zip(info.planes, places, strict=True))
+        for p, (first, end) in zip(planes, places, strict=True))
 
 
 def _memory(size: int, spares: deque[bytearray]) -> bytearray:
