@@ -213,9 +213,10 @@ def receive_zenoh(case, told):
 
 def send_zenoh_hand(case, told, numbers):
     buffer = bytearray(case.bytes)
+    view = memoryview(buffer)       # an assignment to a bytearray's slice would copy twice
 
     def data(n):
-        buffer[:] = case.picture(n)
+        view[:] = case.picture(n)
         return buffer
     send_zenoh(case, told, numbers, data)
 
