@@ -137,7 +137,7 @@ class TensorFrame(tuple[Tensor, ...]):
     def __copy__(self) -> NoReturn:
         # Without it copy.copy() complains about arguments of __new__().
         raise TypeError("a frame of tensors cannot be copied as an object: "
-                        "dlbuf.planes() and t.share() are more tensors over its "
+                        "frame.planes() and t.share() are more tensors over its "
                         "memory, t.copy() is a copy")
 
     if not TYPE_CHECKING:

@@ -53,6 +53,7 @@ _FIXED = _STRUCTS["head"].size + _STRUCTS["frame"].size
 _VARYING = struct.Struct("<qQ")                 # timestamp_ns, sequence
 _AT = _STRUCTS["head"].size + struct.calcsize(
     "<" + "".join(_FRAME.values()).partition("qQ")[0])
+_PAYLOAD_AT = struct.calcsize("<" + "".join(_HEAD.values()).partition("QQQ")[0])
 _KEPT = 16
 # The largest message has so many bytes.
 MAX_BYTES = _FIXED + _STRUCTS["tensor"].size + NDIM * _DIM.size
@@ -118,7 +119,8 @@ def pack(message: Message, payload: int) -> bytes:
     f = in_real_time(message.frame)
     try:
         kind, before, after = _constant_body(f._replace(
-            sequence=None if f.sequence is None else 0, timestamp_ns=0), message.tensor)
+            sequence=None if f.sequence is None else 0, timestamp_ns=0,
+            clock=Clock.NONE if f.timestamp_ns is None else f.clock), message.tensor)
         body = before + _VARYING.pack(f.timestamp_ns if f.timestamp_ns and f.clock else 0,
                                       f.sequence or 0) + after
     except struct.error as e:
@@ -128,6 +130,19 @@ def pack(message: Message, payload: int) -> bytes:
     return _write("head", magic=MAGIC, version=VERSION, kind=kind,
                   bytes=_STRUCTS["head"].size + len(body), reserved=0, payload=payload,
                   publisher=message.publisher, number=message.number) + body
+
+
+def check_own(data: bytes, payload: int, checked: bytes) -> bytes:
+    """Raises InvalidError for a message of this publisher that no subscriber would take. Returns
+    the part that was looked at: if the next message has the same, it is valid, too."""
+    constant = data[_PAYLOAD_AT:_PAYLOAD_AT + 8] + data[_STRUCTS["head"].size:_AT] + \
+        data[_AT + _VARYING.size:]
+    if constant != checked:
+        try:
+            parse(data, payload)
+        except Refused as e:
+            raise InvalidError(_EINVAL, f"no subscriber takes this frame: {e.strerror}") from None
+    return constant
 
 
 def pack_end(end: End) -> bytes:

@@ -36,7 +36,8 @@ from . import _dlbuf, _ros2  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Device, Tensor
 from ._errors import ClosedError, DeadlineError, InvalidError, UnsupportedError
 from ._frames import TensorFrame, frame_args, own_fds
-from ._message import ALIGN, MAX_BYTES, End, Message, Refused, in_real_time, pack, pack_end, parse
+from ._message import (ALIGN, MAX_BYTES, End, Message, Refused, check_own, in_real_time, pack,
+                       pack_end, parse)
 from ._message import Tensor as _Input
 from ._prepare import PrepareInfo, Preparer
 from ._producers import alloc, best_view, find_format, find_view, integers
@@ -120,7 +121,10 @@ def _close(declared: list[Any], session: Any, pid: int) -> None:
     if os.getpid() != pid:
         return
     while declared:
-        declared.pop().undeclare()
+        # A call of another thread has it at the program's end.
+        with contextlib.suppress(RuntimeError):
+            declared[-1].undeclare()
+        declared.pop()
     if session is not None:
         session.close()
 
@@ -135,6 +139,7 @@ class _End:
         self._declared: list[Any] = []
         own: Any = _zenoh().open(local_config()) if session is None else None
         self._session: Any = own or session
+        self._own = own
         self._ending = weakref.finalize(self, _close, self._declared, own, self._pid)
 
     @property
@@ -148,6 +153,11 @@ class _End:
         True
         """
         return not self._ending.alive
+
+    def _end_all(self) -> None:
+        self._ending()
+        # What an earlier call left, which an exception of a signal has ended.
+        _close(self._declared, self._own, self._pid)
 
     def _check_open(self) -> None:
         check_process(self.key, self._pid)
@@ -180,39 +190,49 @@ def _whole_view(code: int, space: CodeSpace, modifier: int) -> View:
     return best_view(find_format(code, space, modifier)[0])
 
 
+def _not_of_this_frame(i: int) -> UnsupportedError:
+    return UnsupportedError(_EOPNOTSUPP, f"tensor {i} is not the one of this frame: what is sent are "
+                            "all tensors of one from_frame(), Camera or recv(), uncut, with their record")
+
+
+def _look(t: Tensor) -> tuple[Any, ...]:
+    """What it shows, of the dma-buf if it is no copy."""
+    return (t.shape, t.dtype) if t.is_copied else (t.shape, t.dtype, t.strides, t.extent)
+
+
 def _whole(frame: TensorFrame, cpu: Device, crop: bool) -> TensorFrame:
-    """All planes of a frame, on the CPU."""
-    info = own_fds(frame) if frame.info else None
-    if not info or not _shows_all(frame, info):
+    """All planes of a frame, on the CPU. What is sent is the frame's memory: so its tensors must
+    show what its record says, and each must be there, in order and uncut."""
+    info: Any = frame.info
+    if not isinstance(info, (Frame, type(None))) or not all(
+            isinstance(t, Tensor)                   # pyright: ignore[reportUnnecessaryIsInstance]
+            for t in super(TensorFrame, frame).__iter__()):
+        raise TypeError("a frame to send has dlbuf.Tensors and a dlbuf.Frame")
+    given = tuple(frame)
+    if info is None or not info.planes or info.view == View.LUMA or \
+            any(p.fd < 0 for p in own_fds(frame).planes):
         raise UnsupportedError(_EOPNOTSUPP, "the tensors do not show all of the frame's planes")
+    for i, t in enumerate(given):
+        if t.frame is None or t.frame.planes != info.planes:
+            raise _not_of_this_frame(i)
+    info = own_fds(frame)
     view = _whole_view(info.code, info.space, info.modifier)
 
-    def shown(view: View) -> TensorFrame:
-        f = info._replace(crop=info.crop if crop else None, view=view)
+    def shown(view: View, crop: tuple[int, int, int, int] | None) -> TensorFrame:
+        f = info._replace(crop=crop, view=view)
         size, planes, visible, number, *_ = frame_args(f)
         return TensorFrame(_dlbuf.import_frame(cpu, f, size, planes, visible, number, Access.READ,
                                                0, None, None), f)
 
-    whole = shown(view)
-    wanted = len(whole if info.view == view else shown(info.view))
-    if len(frame) != wanted:
-        raise UnsupportedError(_EOPNOTSUPP, f"{len(frame)} tensors for a frame of {wanted}")
+    whole = shown(view, info.crop if crop else None)
+    wanted = whole if info.view == view and whole.info.crop == info.crop else \
+        shown(info.view, info.crop)
+    if len(given) != len(wanted):
+        raise UnsupportedError(_EOPNOTSUPP, f"{len(given)} tensors for a frame of {len(wanted)}")
+    for i, (t, like) in enumerate(zip(given, wanted, strict=True)):
+        if _look(t) != _look(like):
+            raise _not_of_this_frame(i)
     return whole
-
-
-def _shows_all(frame: TensorFrame, own: Frame) -> bool:
-    """What is sent is the frame's memory: so these must be its tensors, each once and in the order of
-    its planes, and not those of another picture or of one plane."""
-    planes, tensors = frame.info.planes, tuple(frame)
-    if not planes or own.view == View.LUMA or any(p.fd < 0 for p in own.planes) or \
-            any(t.frame is None or t.frame.planes != planes for t in tensors):
-        return False
-    places = [t.extent for t in tensors]
-    if len(set(places)) < len(places):
-        return False
-    return len(places) != len(planes) or all(
-        p.offset <= first and (not p.bytes or end <= p.offset + p.bytes)
-        for p, (first, end) in zip(planes, places, strict=True))
 
 
 def _memory(size: int, spares: deque[bytearray]) -> bytearray:
@@ -307,14 +327,18 @@ class Publisher(_End):
         self._cpu = Device("cpu")
         self._spares: deque[bytearray] = deque(maxlen=1)
         self.sent = self.dropped = self.copied_bytes = 0
-        self._id, self._last = secrets.randbits(64), None
+        self._id, self._last, self._checked = secrets.randbits(64), None, b""
         self._lock = threading.Lock()
         encoding, tokens = ENCODING, [f"{self.key}/{_LIVES}/{self._id:016x}"]
         if ros2 is not None:
             encoding = _ros2.ENCODING
             tokens = _ros2.tokens(self.key, str(self._session.zid()), self._id)
-        self._publisher = self._session.declare_publisher(self.key, encoding=encoding, **options)
-        self._declared.append(self._publisher)
+        declare = functools.partial(self._session.declare_publisher, self.key, encoding=encoding)
+        self._publisher = declare(**options)
+        # A slow network drops frames, and must not drop their number.
+        self._ender = declare(**{**options, "congestion_control":
+                                 _zenoh().CongestionControl.BLOCK})
+        self._declared += self._publisher, self._ender
         self._declared += map(self._session.liveliness().declare_token, tokens)
 
     _last: int | None
@@ -324,9 +348,10 @@ class Publisher(_End):
         may be released when the call returns: Zenoh has its bytes. Several threads may call it.
 
         Blocks for the fences, and, with CongestionControl.BLOCK, for the network. Raises
-        ClosedError if the publisher or its session is closed, UnsupportedError for a frame that is not of
-        rows or whose tensors do not show all planes, or, with ros2, whose format
-        sensor_msgs/Image has no name for, and what the Preparer raises.
+        ClosedError if the publisher or its session is closed, TypeError for anything else than a
+        TensorFrame, InvalidError for a record that no subscriber would take, UnsupportedError
+        for a frame that is not of rows, or whose tensors are cut or not all of one frame, or, with
+        ros2, whose format sensor_msgs/Image has no name for, and what the Preparer raises.
 
         >>> import dlbuf.zenoh
         >>> t = dlbuf.alloc((6, 4), "uint8")
@@ -354,9 +379,13 @@ class Publisher(_End):
             data, planes = _bytes_of(frame, self._cpu, self._spares)
         # Messages leave in the order of their numbers: subscribers count what is missing.
         with self._lock:
-            attachment = pack(Message(self._id, self.sent, frame.info._replace(planes=planes),
-                                      tensor), len(data)) \
-                if self.ros2 is None else _ros2.attachment(self.sent, self._id)
+            self._check_open()
+            if self.ros2 is None:
+                attachment = pack(Message(self._id, self.sent, frame.info._replace(planes=planes),
+                                          tensor), len(data))
+                self._checked = check_own(attachment, len(data), self._checked)
+            else:
+                attachment = _ros2.attachment(self.sent, self._id)
             self._send(data, attachment)
             self.sent += 1
             self.copied_bytes += 2 * len(data) + more
@@ -380,15 +409,19 @@ class Publisher(_End):
     def close(self) -> None:
         """Ends the publication, and a session of its own; a second call does nothing.
 
-        Tells subscribers how many messages there were, and waits for a put() of another thread.
+        Tells subscribers how many messages there were, and waits for a put() of another thread. If
+        the network takes nothing, it blocks for Zenoh's wait_before_close (5 seconds), and
+        Zenoh closes the connection.
 
         >>> import dlbuf.zenoh
         >>> dlbuf.zenoh.Publisher("a/key").close()
         """
-        if not self.closed and self.ros2 is None and os.getpid() == self._pid:
-            with self._lock, contextlib.suppress(_zenoh().ZError):
-                self._publisher.put(b"", attachment=pack_end(End(self._id, self.sent)))
-        self._ending()
+        own = os.getpid() == self._pid      # in a child of fork() nobody releases the lock
+        with self._lock if own else contextlib.nullcontext():
+            if own and not self.closed and self.ros2 is None:
+                with contextlib.suppress(_zenoh().ZError):
+                    self._ender.put(b"", attachment=pack_end(End(self._id, self.sent)))
+            self._end_all()
         self._cpu.trim()
 
     def __enter__(self) -> Self:
@@ -453,6 +486,8 @@ class _Event:
     When garbage is collected, a lease of the same garbage may end after the event, whose number
     may be another file's then: an event without an fd has nobody to wake."""
 
+    fd = -1
+
     def __init__(self) -> None:
         self.fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
@@ -469,7 +504,8 @@ class _Event:
 
     def __del__(self) -> None:
         fd, self.fd = self.fd, -1
-        os.close(fd)
+        if fd >= 0:
+            os.close(fd)
 
 
 class _Loan:
@@ -564,6 +600,7 @@ class Subscriber(_End, Stream[Received]):
         self._ended: deque[int] = deque(maxlen=_MAX_PUBLISHERS)
         self._leaving: dict[int, float] = {}
         self._gone = False
+        self._losses = 0            # how often the last publisher has gone
         super().__init__(key, session)
         z = self._session
         self._declared.append(z.declare_subscriber(self.key, _weak(self._arrived)))
@@ -596,7 +633,8 @@ class Subscriber(_End, Stream[Received]):
         """Returns an fd for select() and poll(), which belongs to the subscriber.
 
         It is readable when next() may have a frame or an error; try it with timeout 0.
-        From close() on it is always readable.
+        From close() on it is always readable. The end of a session of your own does not make it
+        readable: next() raises then, also if it waits, within a second.
 
         >>> import dlbuf.zenoh
         >>> with dlbuf.zenoh.subscribe("a/key") as frames:
@@ -694,8 +732,9 @@ class Subscriber(_End, Stream[Received]):
 
     # ------------------------------------------------- on the program's threads
 
-    def _take(self) -> tuple[_Slot, _Loan, Message, Any] | None:
-        """A message and a place for it. If none: an error, if it is to be raised."""
+    def _take(self, losses: int) -> tuple[_Slot, _Loan, Message, Any] | None:
+        """A message and a place for it. If none: an error, if it is to be raised, of which
+        there were so many when the caller began to wait."""
         with self._lock:
             # The first one, so that a program which holds few frames makes few buffers, and these
             # are in the CPU's caches.
@@ -705,23 +744,27 @@ class Subscriber(_End, Stream[Received]):
                 if self._queue or self._gone:
                     self._event.set()
                 return slot, slot.lend(self._event), message, payload
-            gone = self._gone and not self._queue and \
-                max(self._leaving.values(), default=0) <= time.monotonic()
-            if gone:
+            if self._gone and not self._queue and \
+                    max(self._leaving.values(), default=0) <= time.monotonic():
                 self._gone = False
                 self._leaving.clear()
+                self._losses += 1
+                # For the other threads that wait.
+                self._event.set()
+            gone = self._losses != losses and not self._queue
         if gone:
             raise ClosedError(errno.EPIPE, f"the publisher of {self.key} is gone")
         return None
 
     def _next(self, deadline: float | None) -> Received | None:
+        losses = self._losses
         while True:
             check_process(self.key, self._pid)
             self._event.clear()
             if self.closed:
                 self._event.set()
                 return None
-            found = self._take()
+            found = self._take(losses)
             if found:
                 return self._received(*found)
             if not self._wait(deadline):
@@ -749,13 +792,15 @@ class Subscriber(_End, Stream[Received]):
             f = f._replace(width=n, height=1, code=_BYTES_OF[0], space=_BYTES_OF[1], modifier=0,
                            crop=None, view=View.ROWS, planes=(Plane(-1, n, 0, n),))
         try:
-            fd = self._fill(slot, payload)
-            f = f._replace(planes=tuple(p._replace(fd=fd) for p in f.planes))
+            buffer = self._fill(slot, payload)
+            f = f._replace(planes=tuple(p._replace(fd=buffer.fd) for p in f.planes))
             size, planes, crop, view, *_ = frame_args(f)
             tensors = _dlbuf.import_frame(
                 self.device, message.frame if message.tensor else f, size, planes, crop, view,
                 self.access, 0, None, loan)
         except BaseException:
+            with self._lock:
+                self.dropped += 1
             slot.end()
             self._event.set()
             raise
@@ -769,29 +814,33 @@ class Subscriber(_End, Stream[Received]):
         frame.prepared = message.tensor.prepared if message.tensor else None
         return frame
 
-    def _fill(self, slot: _Slot, payload: Any) -> int:
-        """Copies the payload into a buffer, which is made if it has none of this size."""
+    def _fill(self, slot: _Slot, payload: Any) -> Tensor:
+        """Copies the payload into a buffer, which is made if it has none of this size. close()
+        takes it from the slot."""
         n = len(payload)
-        if slot.buffer is None or slot.buffer.nbytes < n:
-            slot.buffer, slot.used = None, 0
+        buffer = slot.buffer
+        if buffer is None or buffer.nbytes < n:
+            buffer = slot.buffer = None
+            slot.used = 0
             self.device.trim()
             devices: list[Device | str] = ["cpu", self.device]
-            slot.buffer = alloc(-(-n // _PAGE) * _PAGE, "uint8", devices,
-                                exporter=self.exporter, name="dlbuf.zenoh")[0]
+            buffer = slot.buffer = alloc(-(-n // _PAGE) * _PAGE, "uint8", devices,
+                                         exporter=self.exporter, name="dlbuf.zenoh")[0]
         data = payload.to_bytes()
-        with slot.buffer as t, memoryview(t) as m:
+        with buffer as t, memoryview(t) as m:
             m[:n] = data
             # A process that gets this dma-buf must not see bytes of an earlier frame.
             m[n:max(slot.used, n)] = bytes(max(slot.used - n, 0))
             slot.used = n
         with self._lock:
             self.copied_bytes += 2 * n
-        return slot.buffer.fd
+        return buffer
 
     def close(self) -> None:
         """Ends the subscription, and a session of its own; a second call does nothing.
 
-        Threads and tasks that wait for a frame end. Frames in use stay valid.
+        Threads and tasks that wait for a frame end. Frames in use stay valid; their memory is
+        freed with them and the subscriber, or by device.trim() after them.
 
         >>> import dlbuf.zenoh
         >>> frames = dlbuf.zenoh.subscribe("a/key")
@@ -799,12 +848,11 @@ class Subscriber(_End, Stream[Received]):
         >>> list(frames)
         []
         """
-        if self.closed:
-            return
-        self._ending()
+        self._end_all()
         self._queue.clear()
         self._event.set()
-        for slot in filter(_Slot.is_free, self._slots):
+        # Frames in use have their memory without it.
+        for slot in self._slots:
             slot.buffer = None
         self.device.trim()
 

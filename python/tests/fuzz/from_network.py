@@ -39,7 +39,7 @@ NUMBERS = [0, 1, 2, 3, 4, 5, 8, 16, 32, 64, 128, 256, 4096, 1 << 20, 1 << 31, 1 
                b"NV12", b"YUYV", b"GREY", b"JPEG", b"BG24", b"pBAA", b"BG10", b"YU12", b"R8  "))]
 AT = {"head": 0, "frame": 40, "plane": 72, "tensor": 256}
 # Functions of _message.py that a receiver does not call.
-SENDER = "pack", "pack_end", "_constant_body", "in_real_time", "_write"
+SENDER = "pack", "pack_end", "check_own", "_constant_body", "in_real_time", "_write"
 
 
 def message(p):

@@ -205,6 +205,134 @@ def test_numbers_that_do_not_fit(session, wrong):
         publisher.put(frame)
 
 
+@pytest.mark.parametrize("other", [
+    {"height": 16}, {"height": 33}, {"width": 32}, {"code": int.from_bytes(b"NV16", "little")}, {"view": dlbuf.View.ROWS},
+    {"crop": (0, 0, 8, 8)}], ids=repr)
+def test_record_of_other_pixels(session, other):
+    """What the tensors do not show is not sent, though it is in the dma-buf."""
+    t = memory(64 * 200)
+    frame = make([(t, 64), (t, 64, 6400)], 64, 32, "NV12")
+    with dlbuf.zenoh.Publisher(KEY, session) as publisher:
+        with pytest.raises(dlbuf.UnsupportedError, match="tensor"):
+            publisher.put(dlbuf.TensorFrame(frame, frame.info._replace(**other)))
+        assert publisher.sent == 0
+
+
+@pytest.mark.parametrize(("other", "why"), [
+    ({"colour": dlbuf.Colour(range=3)}, "range 3"), ({"clock": 9, "timestamp_ns": 1}, "clock 9"),
+    ({"field": 9}, "field 9"), ({"damaged": 5}, "flags"), ({"orientation": 8}, "orientation 8")],
+    ids=repr)
+def test_records_that_no_subscriber_takes(session, other, why):
+    frame = picture(1)
+    with dlbuf.zenoh.Publisher(KEY, session) as publisher, \
+            dlbuf.zenoh.subscribe(KEY, session) as frames:
+        for info in frame.info, frame.info._replace(sequence=8):
+            publisher.put(dlbuf.TensorFrame(frame, info))
+            wrong = dlbuf.TensorFrame(frame, info._replace(**other))
+            with pytest.raises(dlbuf.InvalidError, match=f"no subscriber takes .*{why}"):
+                publisher.put(wrong)
+        assert (publisher.sent, frames.received, frames.refused) == (2, 2, 0)
+
+
+def test_no_time_is_invented(session):
+    frame = picture(1)
+    with dlbuf.zenoh.Publisher(KEY, session) as publisher, \
+            dlbuf.zenoh.subscribe(KEY, session, pool=8) as frames:
+        for clock in dlbuf.Clock:
+            publisher.put(dlbuf.TensorFrame(frame, frame.info._replace(clock=clock)))
+            info = next(frames).info
+            assert (info.clock, info.timestamp_ns) == (dlbuf.Clock.NONE, None)
+
+
+@pytest.mark.parametrize("wrong", [
+    lambda f: dlbuf.TensorFrame([None, None], f.info), lambda f: dlbuf.TensorFrame(f, {}),
+    lambda f: dlbuf.TensorFrame([np.asarray(t) for t in f], f.info)])
+def test_frames_of_other_things(session, wrong):
+    with dlbuf.zenoh.Publisher(KEY, session) as publisher:
+        with pytest.raises(TypeError, match="dlbuf.Tensors"):
+            publisher.put(wrong(picture()))
+
+
+def test_the_last_message_is_not_dropped(session):
+    """Frames are, if the network is slow, and their number would be with them."""
+    how = []
+    session.declare_subscriber(KEY, zenoh.handlers.Callback(
+        lambda s: how.append((len(s.payload), s.congestion_control, s.priority)), indirect=False))
+    with dlbuf.zenoh.Publisher(KEY, session, priority=zenoh.Priority.DATA_LOW) as publisher:
+        publisher.put(picture())
+    until(lambda: len(how) == 2)
+    (size, control, priority), last = how
+    assert size and (control, priority) == (zenoh.CongestionControl.DROP, zenoh.Priority.DATA_LOW)
+    assert last == (0, zenoh.CongestionControl.BLOCK, zenoh.Priority.DATA_LOW)
+
+
+def test_each_thread_hears_of_the_end(session, monkeypatch):
+    frames, said, waiting = dlbuf.zenoh.subscribe(KEY, session, timeout=None), [], set()
+    wait = frames._wait
+    monkeypatch.setattr(frames, "_wait", lambda deadline: (
+        waiting.add(threading.get_ident()), wait(deadline))[1])
+
+    def waits():
+        with pytest.raises(dlbuf.ClosedError, match="is gone"):
+            next(frames)
+        said.append(True)
+
+    threads = [threading.Thread(target=waits, daemon=True) for _ in range(4)]
+    with dlbuf.zenoh.Publisher(KEY, session):
+        until(lambda: frames.publishers == 1)
+        for thread in threads:
+            thread.start()
+        until(lambda: len(waiting) == 4)
+    until(lambda: len(said) == 4)
+    frames.timeout = 0
+    with pytest.raises(dlbuf.DeadlineError):
+        next(frames)
+    frames.close()
+
+
+def test_memory_after_close(session):
+    """Of frames that were in use at close()."""
+    pictures = [picture(n) for n in range(4)]
+    with dlbuf.zenoh.Publisher(KEY, session) as publisher:
+        for hold in 0, 2, 4:
+            frames = dlbuf.zenoh.subscribe(KEY, session)
+            for one in pictures:
+                publisher.put(one)
+            publisher._cpu.trim()
+            before = buffers()
+            kept = [next(frames) for _ in range(4)][:hold]
+            frames.close()
+            assert buffers() == before + hold
+            for got, wanted in zip(kept, pictures, strict=False):
+                same(got, wanted)
+            kept = got = None
+            frames.device.trim()
+            assert frames.held == 0 and buffers() == before
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_close_is_interrupted(session, error):
+    """By a signal's exception, or by Zenoh's own, while another thread is in a call of the same object."""
+    class Declared:
+        calls = 0
+
+        def undeclare(self):
+            self.calls += 1
+            if self.calls == 1:
+                raise error
+
+    declared = Declared()
+    for end in dlbuf.zenoh.Publisher(KEY, session), dlbuf.zenoh.subscribe(KEY, session):
+        declared.calls = 0
+        end._declared.append(declared)
+        if error is KeyboardInterrupt:
+            with pytest.raises(error):
+                end.close()
+        end.close()
+        assert end.closed and not end._declared
+        assert declared.calls == (2 if error is KeyboardInterrupt else 1)
+
+
 def test_equal_planes(session):
     """Planes of one size: only their place says which is which."""
     t = memory(64 * 32 * 3)
@@ -363,7 +491,7 @@ def test_interrupted(session, monkeypatch, when):
             m.setattr(dlbuf.zenoh._dlbuf, "import_frame", interrupted)
             with pytest.raises(KeyboardInterrupt) as kept:
                 next(frames)
-        assert frames.held == 0
+        assert frames.held == 0 and frames.dropped == 1
         publisher.put(picture(2))
         one = next(frames)
         made.clear()
@@ -393,6 +521,9 @@ def test_no_bytes_of_an_earlier_frame(session):
 
 @pytest.mark.parametrize("of", [
     lambda f: f[:1], lambda f: f * 2, lambda f: f[:1] * 2, lambda f: f[::-1],
+    lambda f: (f[0][:8], f[1]), lambda f: (f[0], f[1][:, 2:]), lambda f: (f[0][::2], f[1]),
+    lambda f: (f[0][::-1], f[1]), lambda f: (f[0].T, f[1]), lambda f: (f[0], f[1][..., ::-1]),
+    lambda f: (f[0][:0], f[1]),
     lambda f: [dlbuf.from_dlpack(np.zeros(t.shape, np.uint8)) for t in f], lambda f: [],
     lambda f: [dlbuf.alloc(t.shape, "uint8") for t in f]])
 def test_tensors_of_another_picture(session, of):
