@@ -127,6 +127,8 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *p, uint64_t offset, size_t lengt
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *p, void *addr, size_t length, uint64_t iova,
 				unsigned int flags)
 {
+	struct ibv_mr *mr;
+
 	stub.mr_calls++;
 	/* siw, hfi1 and qib take no other, and do not refuse it. */
 	CHECK(p == &pd && iova == (uintptr_t)addr);
@@ -135,13 +137,18 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *p, void *addr, size_t length, uin
 	if (stub.during)
 		stub.during();
 	errno = stub.mr_err;
-	return stub.mr_err ? NULL : region(addr, length, (int)flags);
+	if (stub.mr_err)
+		return NULL;
+	mr = region(addr, length, (int)flags);
+	mr->handle = 1;
+	return mr;
 }
 
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
-	/* libibverbs may call madvise() on its address: it must be mapped still. */
 	CHECK(!msync(mr->addr, mr->length, MS_ASYNC));
+	/* After ibv_fork_init() libibverbs counts a range as registered for ever if this fails. */
+	CHECK(!mr->handle || !madvise(mr->addr, mr->length, MADV_DOFORK));
 	CHECK(__atomic_sub_fetch(&stub.live, 1, __ATOMIC_SEQ_CST) >= 0);
 	mr->lkey = mr->rkey = 0;
 	free(mr);

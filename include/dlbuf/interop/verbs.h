@@ -38,17 +38,16 @@
  * same. The buffers of a dlbuf_pool have no memfd.
  *
  * The memfd. Make the buffer yourself and register it before anybody else has its memfd:
- * whoever has it can punch a hole (fallocate()), which no seal forbids. The memfd then has
- * other pages than the dma-buf, and a registration sends those. dlbuf_verbs_add() compares
- * each page once, after it is pinned. A hole that is punched later changes neither the
- * region nor the dma-buf.
+ * whoever has it can punch a hole (fallocate()), which no seal forbids, and the memfd gets other
+ * pages than the dma-buf. A registration after that pins the new pages and sends them.
+ * dlbuf_verbs_add() compares each page once, after it is pinned, and then maps the dma-buf in the
+ * place of the memfd. A hole that is punched later changes neither the region nor the mapping.
  *
- * Addresses. Local and remote addresses are those of a mapping in this process, which the
- * registration keeps: of the dma-buf, or of the memfd if that is registered. Some drivers (siw,
- * hfi1, qib) take no other, and libibverbs itself reads and writes there: IBV_SEND_INLINE copies in
- * ibv_post_send(), mlx5 copies small messages in ibv_poll_cq(). So the key of dlbuf_verbs_remote()
- * tells the peer where this process has mapped the buffer. dlbuf_verbs_buffer.addr is the first
- * address.
+ * Addresses. Local and remote addresses are those of a mapping of the dma-buf in this process, which
+ * the registration keeps. Some drivers (siw, hfi1, qib) take no other, and libibverbs itself reads and
+ * writes there: IBV_SEND_INLINE copies in ibv_post_send(), mlx5 copies small messages in
+ * ibv_poll_cq(). So the key of dlbuf_verbs_remote() tells the peer where this process has mapped the
+ * buffer. dlbuf_verbs_buffer.addr is the first address.
  *
  * Costs. A buffer is found by its identity, as the library's cache finds it: no frame needs a
  * registration. dlbuf_verbs_begin() allocates twice. Each buffer has an fd and a mapping of its
@@ -103,7 +102,7 @@ struct dlbuf_verbs_buffer {
 	struct dlbuf_verbs *verbs_;
 	struct dlbuf_verbs_buffer *next_;
 	uint64_t dev_, ino_;
-	void *map_;		/* of what is registered */
+	void *map_;		/* of the dma-buf */
 	int fd_;		/* keeps the inode number, and so the identity */
 	unsigned int owners_, works_;
 };
@@ -341,12 +340,20 @@ static inline int dlbuf_verbs_compare_(int fd, const void *memory, uint64_t byte
 #define DLBUF_VERBS_GET_SEALS_ (1024 + 10)
 #define DLBUF_VERBS_SEAL_SHRINK_ 2
 
+/* Maps the dma-buf: in the place of another mapping of its size, or anywhere if that is NULL. */
+static inline void *dlbuf_verbs_map_(const struct dlbuf_verbs_buffer *b, void *place)
+{
+	return mmap(place, (size_t)b->bytes,
+		    b->access & DLBUF_WRITE ? PROT_READ | PROT_WRITE : PROT_READ,
+		    MAP_SHARED | (place ? MAP_FIXED : 0), b->fd_, 0);
+}
+
 static inline int dlbuf_verbs_memfd_(struct dlbuf_verbs_buffer *b, int memfd, int dmabuf_err)
 {
 	struct dlbuf_buffer_info info;
 	struct stat st;
 	void *map;
-	int seals;
+	int ret, seals;
 
 	if (memfd < 0)
 		return dlbuf_fail(-EOPNOTSUPP, "the driver does not take the dma-buf "
@@ -382,7 +389,11 @@ static inline int dlbuf_verbs_memfd_(struct dlbuf_verbs_buffer *b, int memfd, in
 	b->mr = ibv_reg_mr(b->verbs_->pd, map, (size_t)b->bytes, dlbuf_verbs_flags_(b));
 	if (!b->mr)
 		return dlbuf_verbs_refused_("ibv_reg_mr", b->bytes, errno);
-	return dlbuf_verbs_compare_(b->fd_, map, b->bytes);
+	ret = dlbuf_verbs_compare_(b->fd_, map, b->bytes);
+	/* A hole would give the memfd other pages. The dma-buf keeps those that are pinned. */
+	if (!ret && dlbuf_verbs_map_(b, map) == MAP_FAILED)
+		ret = dlbuf_fail(-EIO, "mmap() of the dma-buf: %s", strerror(errno));
+	return ret;
 }
 
 static inline int dlbuf_verbs_register_(struct dlbuf_verbs_buffer *b, int memfd)
@@ -393,8 +404,7 @@ static inline int dlbuf_verbs_register_(struct dlbuf_verbs_buffer *b, int memfd)
 	if (b->bytes > SIZE_MAX / 2)
 		return dlbuf_fail(-EOVERFLOW, "%llu bytes are more than this process can address",
 				  (unsigned long long)b->bytes);
-	map = mmap(NULL, (size_t)b->bytes, b->access & DLBUF_WRITE ? PROT_READ | PROT_WRITE : PROT_READ,
-		   MAP_SHARED, b->fd_, 0);
+	map = dlbuf_verbs_map_(b, NULL);
 	if (map == MAP_FAILED)
 		return dlbuf_fail(errno == ENOMEM ? -ENOMEM : errno == EACCES ? -EACCES : -EOPNOTSUPP,
 				  "the CPU cannot map the dma-buf: mmap() of %llu bytes: %s",
