@@ -266,14 +266,14 @@ static inline unsigned int dlbuf_verbs_flags_(const struct dlbuf_verbs_buffer *b
 	return flags;
 }
 
-/* The error of a call that has set errno. */
-static inline int dlbuf_verbs_refused_(const char *call, uint64_t bytes, int err)
+/* The error of a call that has set errno. pins: the limit of pinned memory may be the reason. */
+static inline int dlbuf_verbs_refused_(const char *call, uint64_t bytes, int err, int pins)
 {
 	struct rlimit limit;
 
 	/* A limit of 0 is EPERM. */
-	if ((err == ENOMEM || err == EPERM) && !getrlimit(RLIMIT_MEMLOCK, &limit) &&
-	    limit.rlim_cur != RLIM_INFINITY && (err == ENOMEM || !limit.rlim_cur))
+	if (pins && !getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY &&
+	    (err != EPERM || !limit.rlim_cur))
 		return dlbuf_fail(-ENOMEM, "%s of %llu bytes: %s; RLIMIT_MEMLOCK (ulimit -l) allows "
 				  "this process %llu bytes of pinned memory", call,
 				  (unsigned long long)bytes, strerror(err),
@@ -281,6 +281,12 @@ static inline int dlbuf_verbs_refused_(const char *call, uint64_t bytes, int err
 	return dlbuf_fail(err == ENOMEM ? -ENOMEM : err == EACCES || err == EPERM ? -EACCES :
 			  err == EMFILE || err == ENFILE ? -err : -EIO, "%s of %llu bytes: %s",
 			  call, (unsigned long long)bytes, strerror(err));
+}
+
+/* The same of mmap(). After mlockall(MCL_FUTURE) the limit is EAGAIN. */
+static inline int dlbuf_verbs_unmapped_(const char *what, uint64_t bytes, int err)
+{
+	return dlbuf_verbs_refused_(what, bytes, err, err == EAGAIN);
 }
 
 /* Begins or ends the CPU's access to a dma-buf. */
@@ -310,7 +316,7 @@ static inline int dlbuf_verbs_compare_(int fd, const void *memory, uint64_t byte
 	int ret = 0;
 
 	if (map == MAP_FAILED)
-		return dlbuf_fail(-EIO, "mmap() of the dma-buf: %s", strerror(errno));
+		return dlbuf_verbs_unmapped_("mmap() of the dma-buf", bytes, errno);
 	if (dlbuf_verbs_sync_(fd, DMA_BUF_SYNC_START)) {
 		ret = dlbuf_fail(-EIO, "DMA_BUF_IOCTL_SYNC: %s", strerror(errno));
 		munmap(map, (size_t)bytes);
@@ -376,23 +382,26 @@ static inline int dlbuf_verbs_memfd_(struct dlbuf_verbs_buffer *b, int memfd, in
 	if ((uint64_t)st.st_size != b->bytes)
 		return dlbuf_fail(-EINVAL, "the dma-buf has %llu bytes, the memfd %llu",
 				  (unsigned long long)b->bytes, (unsigned long long)st.st_size);
-	/* Linux before 6.2 pins memory for writing, also for a region that is only read. */
-	map = mmap(NULL, (size_t)b->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+	/*
+	 * Linux before 6.2 pins memory for writing, also for a region that is only read. The memory is
+	 * there: without MAP_NORESERVE pages of 2 MiB would be reserved a second time.
+	 */
+	map = mmap(NULL, (size_t)b->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memfd, 0);
 	/* EPERM: a seal forbids writing. */
 	if (map == MAP_FAILED)
-		return dlbuf_fail(errno == EACCES || errno == EPERM ? -EACCES : -EIO,
-				  "mmap() of the memfd: %s", strerror(errno));
+		return dlbuf_verbs_unmapped_("mmap() of the memfd", b->bytes, errno);
 	munmap(b->map_, (size_t)b->bytes);
 	b->map_ = map;
 	b->by_memfd = 1;
 	b->addr = (uintptr_t)map;
 	b->mr = ibv_reg_mr(b->verbs_->pd, map, (size_t)b->bytes, dlbuf_verbs_flags_(b));
 	if (!b->mr)
-		return dlbuf_verbs_refused_("ibv_reg_mr", b->bytes, errno);
+		return dlbuf_verbs_refused_("ibv_reg_mr", b->bytes, errno,
+					    errno == ENOMEM || errno == EPERM);
 	ret = dlbuf_verbs_compare_(b->fd_, map, b->bytes);
 	/* A hole would give the memfd other pages. The dma-buf keeps those that are pinned. */
 	if (!ret && dlbuf_verbs_map_(b, map) == MAP_FAILED)
-		ret = dlbuf_fail(-EIO, "mmap() of the dma-buf: %s", strerror(errno));
+		ret = dlbuf_verbs_unmapped_("mmap() of the dma-buf", b->bytes, errno);
 	return ret;
 }
 
@@ -405,9 +414,10 @@ static inline int dlbuf_verbs_register_(struct dlbuf_verbs_buffer *b, int memfd)
 		return dlbuf_fail(-EOVERFLOW, "%llu bytes are more than this process can address",
 				  (unsigned long long)b->bytes);
 	map = dlbuf_verbs_map_(b, NULL);
+	if (map == MAP_FAILED && (errno == ENOMEM || errno == EAGAIN || errno == EACCES))
+		return dlbuf_verbs_unmapped_("mmap() of the dma-buf", b->bytes, errno);
 	if (map == MAP_FAILED)
-		return dlbuf_fail(errno == ENOMEM ? -ENOMEM : errno == EACCES ? -EACCES : -EOPNOTSUPP,
-				  "the CPU cannot map the dma-buf: mmap() of %llu bytes: %s",
+		return dlbuf_fail(-EOPNOTSUPP, "the CPU cannot map the dma-buf: mmap() of %llu bytes: %s",
 				  (unsigned long long)b->bytes, strerror(errno));
 	/* libibverbs may use the address until ibv_dereg_mr(). */
 	b->map_ = map;
@@ -418,10 +428,14 @@ static inline int dlbuf_verbs_register_(struct dlbuf_verbs_buffer *b, int memfd)
 	if (b->mr)
 		return 0;
 	err = errno;
-	/* Not the driver's answer about the dma-buf, and another call may have another one. */
-	if (err == ENOMEM || err == EMFILE || err == ENFILE || err == EINTR || err == EAGAIN)
-		return dlbuf_verbs_refused_("ibv_reg_dmabuf_mr", b->bytes, err);
-	return dlbuf_verbs_memfd_(b, memfd, err);
+	/*
+	 * The library, the kernel or the driver has not the call (ENOTTY: no ioctl at all;
+	 * EPROTONOSUPPORT: not this one), or does not take such a dma-buf (EINVAL).
+	 */
+	if (err == EOPNOTSUPP || err == ENOSYS || err == ENOTTY || err == EPROTONOSUPPORT || err == EINVAL)
+		return dlbuf_verbs_memfd_(b, memfd, err);
+	/* The kernel counts no dma-buf against the limit of pinned memory. */
+	return dlbuf_verbs_refused_("ibv_reg_dmabuf_mr", b->bytes, err, 0);
 }
 
 /* Registers a dma-buf that has no region yet. */
@@ -476,12 +490,15 @@ static inline int dlbuf_verbs_new_(struct dlbuf_verbs *v, int fd, int memfd,
  * -EINVAL      an argument is NULL, bad access or remote, or the memfd is not the one of the
  *              dma-buf
  * -EBADF       fd is not a dma-buf; the driver needs the memfd, and memfd is not one
- * -EACCES      fd was not opened for this access, or access lacks remote. With a memfd both fds
- *              must be O_RDWR, and no seal may forbid writing
- * -EBUSY       the dma-buf is registered, with another access
- * -EOPNOTSUPP  the driver does not take the dma-buf, and there is no memfd; or the CPU cannot map
- *              the dma-buf
- * -ENOMEM      also: the limit of pinned memory, also of 0 bytes; the error text has it
+ * -EACCES      fd was not opened for this access, or access lacks remote; the driver refuses this
+ *              user. mmap() takes no fd that is O_WRONLY: use O_RDWR. With a memfd both fds must be
+ *              O_RDWR, and no seal may forbid writing
+ * -EBUSY       the dma-buf is registered, with another access; also after the last
+ *              dlbuf_verbs_remove(), while work is left
+ * -EOPNOTSUPP  the driver does not take the dma-buf, which the errno of ibv_reg_dmabuf_mr() says
+ *              (EOPNOTSUPP, ENOSYS, ENOTTY, EPROTONOSUPPORT or EINVAL), and there is no memfd; or
+ *              the CPU cannot map the dma-buf
+ * -ENOMEM      also: RLIMIT_MEMLOCK is too small, or 0. Then the error text has it
  * -EOVERFLOW   the dma-buf is larger than this process can address
  * -EIO         the driver or the kernel failed; the error text has the call and the code
  */
