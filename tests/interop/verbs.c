@@ -906,6 +906,33 @@ TEST_BETWEEN(lease_removes_the_buffer, begin(), end())
 	CHECK_EQ(stub.live, 0);
 }
 
+static void fork_and_return(void *pid)
+{
+	*(pid_t *)pid = fork();
+}
+
+/* The child returns from dlbuf_verbs_end() into a set that the kernel has cleared. */
+TEST_BETWEEN(lease_forks, begin(), end())
+{
+	struct dlbuf_verbs_buffer *b = add(DLBUF_RW, 0);
+	pid_t pid = -1;
+	DLManagedTensorVersioned *t = leased(fork_and_return, &pid);
+	uint64_t id;
+	int status;
+
+	REQUIRE_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id));
+	t->deleter(t);
+	dlbuf_verbs_remove(b);
+	CHECK_OK(dlbuf_verbs_end(v, id));
+	if (!pid) {
+		/* The parent's. */
+		CHECK_EQ(stub.live, 1);
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && !status);
+	CHECK_EQ(stub.live, 0);
+}
+
 /* Two protection domains with one completion queue. */
 TEST_BETWEEN(ids_of_two_sets, begin(), end())
 {

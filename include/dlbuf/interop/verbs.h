@@ -657,6 +657,9 @@ static inline void dlbuf_verbs_work_ended_(struct dlbuf_verbs_buffer *b)
 	struct dlbuf_verbs *v = b->verbs_;
 	int last;
 
+	/* A child whose lease called fork(). */
+	if (!v->pd)
+		return;
 	pthread_mutex_lock(&v->lock);
 	b->works_--;
 	last = dlbuf_verbs_unlink_(b);
