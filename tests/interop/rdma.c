@@ -21,6 +21,7 @@
 
 static struct dlbuf_device *cpu;
 static struct dlbuf_verbs *v;
+static uint8_t retries = 7;
 static struct {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
@@ -99,7 +100,7 @@ static void connect_qp(int i)
 						  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
 	attr.qp_state = IBV_QPS_RTS;
 	attr.timeout = 14;
-	attr.retry_cnt = 7;
+	attr.retry_cnt = retries;
 	attr.rnr_retry = 7;
 	REQUIRE(!ibv_modify_qp(rdma.qp[i], &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
 						  IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
@@ -325,6 +326,24 @@ static void check_remote_access_error(uint64_t offset)
 TEST_BETWEEN(past_the_region, begin(), end())
 {
 	check_remote_access_error(1);
+}
+
+/* With a retry_cnt of 7 rxe has no end. */
+TEST_BETWEEN(peer_has_gone, begin(), end())
+{
+	struct ibv_wc wc;
+	uint64_t id;
+
+	drop_pair();
+	retries = 6;
+	make_pair(NULL);
+	CHECK(!ibv_destroy_qp(rdma.qp[1]));
+	rdma.qp[1] = NULL;
+	id = write_to(0);
+	wc = completion();
+	CHECK_EQ(wc.wr_id, id);
+	CHECK_EQ(wc.status, IBV_WC_RETRY_EXC_ERR);
+	CHECK_OK(dlbuf_verbs_end(v, id));
 }
 
 /* The queue pair is destroyed with a request in it. */
