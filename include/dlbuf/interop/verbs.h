@@ -478,9 +478,9 @@ static inline int dlbuf_verbs_new_(struct dlbuf_verbs *v, int fd, int memfd,
 
 /*
  * Registers a whole dma-buf, or finds its region. Call it when the pool is made: it pins the
- * memory, and compares a memfd with the dma-buf by writing to both. Two sets may have one
- * dma-buf, each with its own region and its own share of the limit. Add it to them one after the
- * other, while nobody uses the buffer. Threads that add to one set wait for each other.
+ * memory, and compares a memfd with the dma-buf by writing to both. During the call nobody else
+ * may use the buffer. Two sets may have one dma-buf, each with its own region and its own share of
+ * the limit: add it to them one after the other. Threads that add to one set wait for each other.
  *
  * fd is duplicated. memfd is borrowed: that of dlbuf_udmabuf_create(), or -1 for a dma-buf
  * without one, which not every driver takes. access is what this machine does: DLBUF_READ to
