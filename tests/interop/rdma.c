@@ -5,6 +5,7 @@
  *	cc rdma.c $(pkg-config --cflags --libs dlbuf libibverbs)
  */
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
@@ -15,10 +16,12 @@
 
 #define PAGE 4096u
 #define BYTES (64 * PAGE)
+#define INLINE 32u
 #define GID 1	/* of the IPv4 address */
 
 static struct dlbuf_device *cpu;
 static struct dlbuf_verbs *v;
+static uint8_t retries = 7;
 static struct {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
@@ -70,7 +73,8 @@ static void make_qp(int i, struct ibv_srq *srq)
 	struct ibv_qp_init_attr init = {
 		.send_cq = rdma.sent, .recv_cq = rdma.received, .qp_type = IBV_QPT_RC,
 		.srq = srq,
-		.cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 4, .max_recv_sge = 1 },
+		.cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 4, .max_recv_sge = 1,
+			 .max_inline_data = INLINE },
 	};
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1,
 				    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
@@ -96,7 +100,7 @@ static void connect_qp(int i)
 						  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
 	attr.qp_state = IBV_QPS_RTS;
 	attr.timeout = 14;
-	attr.retry_cnt = 7;
+	attr.retry_cnt = retries;
 	attr.rnr_retry = 7;
 	REQUIRE(!ibv_modify_qp(rdma.qp[i], &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
 						  IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
@@ -260,6 +264,41 @@ TEST_BETWEEN(each_byte_arrives, begin(), end())
 	CHECK_OK(dlbuf_release(to.tensor, NULL, NULL));
 }
 
+/* libibverbs copies the bytes from the mapping, in ibv_post_send(). */
+TEST_BETWEEN(inline_after_a_hole, begin(), end())
+{
+	struct ibv_send_wr send = { .opcode = IBV_WR_SEND, .num_sge = 1,
+				    .send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE }, *bad_send;
+	struct ibv_recv_wr recv = { .num_sge = 1 }, *bad;
+	struct ibv_sge sges[2];
+	uint32_t n = 1;
+
+	REQUIRE_OK(dlbuf_acquire(from.tensor, DLBUF_WRITE, NULL, NULL));
+	memset(from.tensor->dl_tensor.data, 0x5a, INLINE);
+	REQUIRE_OK(dlbuf_release(from.tensor, NULL, NULL));
+	REQUIRE(!fallocate(from.mem.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, PAGE));
+	REQUIRE_OK(dlbuf_verbs_begin(v, to.tensor, DLBUF_WRITE, NULL, &recv.wr_id));
+	REQUIRE_OK(dlbuf_verbs_sge(v, recv.wr_id, to.tensor, &sges[1], &n));
+	recv.sg_list = &sges[1];
+	REQUIRE(!ibv_post_recv(rdma.qp[1], &recv, &bad));
+	REQUIRE_OK(dlbuf_verbs_begin(v, from.tensor, DLBUF_READ, NULL, &send.wr_id));
+	REQUIRE_OK(dlbuf_verbs_sge(v, send.wr_id, from.tensor, &sges[0], &n));
+	sges[0].length = INLINE;
+	send.sg_list = &sges[0];
+	REQUIRE(!ibv_post_send(rdma.qp[0], &send, &bad_send));
+	for (int i = 0; i < 2; i++) {
+		struct ibv_wc wc = completion();
+
+		CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+		CHECK_OK(dlbuf_verbs_end(v, wc.wr_id));
+	}
+	REQUIRE_OK(dlbuf_acquire(to.tensor, DLBUF_READ, NULL, NULL));
+	for (uint32_t i = 0; i < INLINE; i++)
+		if (!CHECK_EQ(((uint8_t *)to.tensor->dl_tensor.data)[i], 0x5a))
+			break;
+	CHECK_OK(dlbuf_release(to.tensor, NULL, NULL));
+}
+
 /* Past the region, and to a buffer that was removed: both queue pairs end, and each access. */
 static void check_remote_access_error(uint64_t offset)
 {
@@ -287,6 +326,24 @@ static void check_remote_access_error(uint64_t offset)
 TEST_BETWEEN(past_the_region, begin(), end())
 {
 	check_remote_access_error(1);
+}
+
+/* With a retry_cnt of 7 rxe has no end. */
+TEST_BETWEEN(peer_has_gone, begin(), end())
+{
+	struct ibv_wc wc;
+	uint64_t id;
+
+	drop_pair();
+	retries = 6;
+	make_pair(NULL);
+	CHECK(!ibv_destroy_qp(rdma.qp[1]));
+	rdma.qp[1] = NULL;
+	id = write_to(0);
+	wc = completion();
+	CHECK_EQ(wc.wr_id, id);
+	CHECK_EQ(wc.status, IBV_WC_RETRY_EXC_ERR);
+	CHECK_OK(dlbuf_verbs_end(v, id));
 }
 
 /* The queue pair is destroyed with a request in it. */

@@ -5,10 +5,12 @@
  * The functions that register are a double's, because no driver of the lab takes dma-bufs:
  * it checks their arguments and counts. tests/interop/rdma runs rxe.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 /* The n-th allocation of the header fails, from 1; 0: none does. */
@@ -20,10 +22,26 @@ static void *test_calloc(size_t n, size_t size)
 }
 #define calloc(n, size) test_calloc(n, size)
 
+/* The n-th mapping of the header fails with mmap_err. */
+static unsigned int fail_mmap;
+static int mmap_err;
+
+static void *test_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset)
+{
+	if (!fail_mmap || --fail_mmap)
+		return mmap(at, size, prot, flags, fd, offset);
+	errno = mmap_err;
+	return MAP_FAILED;
+}
+#define mmap test_mmap
+
+#include <linux/dma-heap.h>
+
 #include <dlbuf/dlbuf.h>
 #include <dlbuf/interop/verbs.h>
 
 #undef calloc
+#undef mmap
 #include "ktap.h"
 #include "lab_module.h"
 
@@ -127,6 +145,8 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *p, uint64_t offset, size_t lengt
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *p, void *addr, size_t length, uint64_t iova,
 				unsigned int flags)
 {
+	struct ibv_mr *mr;
+
 	stub.mr_calls++;
 	/* siw, hfi1 and qib take no other, and do not refuse it. */
 	CHECK(p == &pd && iova == (uintptr_t)addr);
@@ -135,13 +155,18 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *p, void *addr, size_t length, uin
 	if (stub.during)
 		stub.during();
 	errno = stub.mr_err;
-	return stub.mr_err ? NULL : region(addr, length, (int)flags);
+	if (stub.mr_err)
+		return NULL;
+	mr = region(addr, length, (int)flags);
+	mr->handle = 1;
+	return mr;
 }
 
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
-	/* libibverbs may call madvise() on its address: it must be mapped still. */
 	CHECK(!msync(mr->addr, mr->length, MS_ASYNC));
+	/* After ibv_fork_init() libibverbs counts a range as registered for ever if this fails. */
+	CHECK(!mr->handle || !madvise(mr->addr, mr->length, MADV_DOFORK));
 	CHECK(__atomic_sub_fetch(&stub.live, 1, __ATOMIC_SEQ_CST) >= 0);
 	mr->lkey = mr->rkey = 0;
 	free(mr);
@@ -332,6 +357,64 @@ TEST_BETWEEN(cannot_be_mapped, begin(), end())
 	close(lab);
 }
 
+/* The pages of 2 MiB are all in use: mapping one must not want a further one. */
+TEST_BETWEEN(huge_pages, begin(), end())
+{
+	DLBUF_OPTS(dlbuf_udmabuf_opts, opts, .flags = DLBUF_UDMABUF_2M);
+	struct dlbuf_udmabuf bufs[64];
+	struct dlbuf_verbs_buffer *b;
+	unsigned int n;
+
+	stub.dmabuf_err = EOPNOTSUPP;
+	for (n = 0; n < 64 && !dlbuf_udmabuf_create(2 << 20, &opts, &bufs[n]); n++)
+		;
+	REQUIRE(n && n < 64);
+	CHECK_OK(dlbuf_verbs_add(v, bufs[0].fd, bufs[0].memfd, DLBUF_RW, 0, &b));
+	while (n--)
+		dlbuf_udmabuf_close(&bufs[n]);
+}
+
+/* Of the dma-buf, of the memfd, to compare, and of the dma-buf in the place of the memfd. */
+TEST_BETWEEN(no_mapping, begin(), end())
+{
+	const struct rlimit limit = { 65536, 65536 };
+	struct dlbuf_verbs_buffer *b;
+
+	REQUIRE(!setrlimit(RLIMIT_MEMLOCK, &limit));
+	stub.dmabuf_err = EOPNOTSUPP;
+	for (unsigned int i = 1; i <= 4; i++) {
+		fail_mmap = i;
+		mmap_err = ENOMEM;
+		CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b), -ENOMEM, "mmap()");
+		fail_mmap = i;
+		/* After mlockall(MCL_FUTURE). */
+		mmap_err = EAGAIN;
+		CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b), -ENOMEM,
+			       "RLIMIT_MEMLOCK (ulimit -l) allows this process 65536 bytes");
+		fail_mmap = i;
+		mmap_err = ENODEV;
+		CHECK_ERR_SAYS(dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b),
+			       i == 1 ? -EOPNOTSUPP : -EIO, "No such device");
+		CHECK_EQ(stub.live, 0);
+	}
+	CHECK_EQ(fail_mmap, 0);
+	add(DLBUF_RW, 0);
+}
+
+/* mmap() takes no fd that only writes. */
+TEST_BETWEEN(fd_for_writing_only, begin(), end())
+{
+	struct dma_heap_allocation_data data = { .len = BYTES, .fd_flags = O_WRONLY | O_CLOEXEC };
+	int heap = open("/dev/dma_heap/system", O_RDONLY | O_CLOEXEC);
+	struct dlbuf_verbs_buffer *b;
+
+	REQUIRE(heap >= 0 && !ioctl(heap, DMA_HEAP_IOCTL_ALLOC, &data));
+	CHECK_ERR_SAYS(dlbuf_verbs_add(v, (int)data.fd, -1, DLBUF_WRITE, 0, &b), -EACCES, "mmap()");
+	CHECK_EQ(stub.dmabuf_calls, 0);
+	close((int)data.fd);
+	close(heap);
+}
+
 static void punch(void)
 {
 	CHECK(!fallocate(mem.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, PAGE, PAGE));
@@ -423,6 +506,37 @@ TEST_BETWEEN(refused, begin(), end())
 	if (fd >= 0) {
 		CHECK_ERR(dlbuf_verbs_add(v, fd, mem.memfd, DLBUF_RW, 0, &b), -EACCES);
 		close(fd);
+	}
+}
+
+/* Which errors mean that the driver takes no such dma-buf. */
+TEST_BETWEEN(errors_of_the_driver, begin(), end())
+{
+	static const struct {
+		int err, ret;
+	} rows[] = {
+		{ EOPNOTSUPP, 0 }, { ENOSYS, 0 }, { ENOTTY, 0 }, { EPROTONOSUPPORT, 0 }, { EINVAL, 0 },
+		{ EIO, -EIO }, { EBUSY, -EIO }, { EPERM, -EACCES }, { EACCES, -EACCES },
+		{ ENOMEM, -ENOMEM },
+	};
+	const struct rlimit limit = { 0, 0 };
+	struct dlbuf_verbs_buffer *b = NULL;
+
+	REQUIRE(!setrlimit(RLIMIT_MEMLOCK, &limit));
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		int ret;
+
+		stub.dmabuf_err = rows[i].err;
+		ret = dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &b);
+		CHECK_EQ(ret, rows[i].ret);
+		if (!ret) {
+			CHECK(b->by_memfd);
+			dlbuf_verbs_remove(b);
+			continue;
+		}
+		CHECK_SAYS("ibv_reg_dmabuf_mr of 16384 bytes");
+		/* No dma-buf is counted against the limit. */
+		CHECK(!strstr(dlbuf_last_error(), "RLIMIT_MEMLOCK"));
 	}
 }
 
@@ -789,6 +903,33 @@ TEST_BETWEEN(lease_removes_the_buffer, begin(), end())
 	t->deleter(t);
 	CHECK_EQ(stub.live, 1);
 	CHECK_OK(dlbuf_verbs_end(v, id));
+	CHECK_EQ(stub.live, 0);
+}
+
+static void fork_and_return(void *pid)
+{
+	*(pid_t *)pid = fork();
+}
+
+/* The child returns from dlbuf_verbs_end() into a set that the kernel has cleared. */
+TEST_BETWEEN(lease_forks, begin(), end())
+{
+	struct dlbuf_verbs_buffer *b = add(DLBUF_RW, 0);
+	pid_t pid = -1;
+	DLManagedTensorVersioned *t = leased(fork_and_return, &pid);
+	uint64_t id;
+	int status;
+
+	REQUIRE_OK(dlbuf_verbs_begin(v, t, DLBUF_READ, NULL, &id));
+	t->deleter(t);
+	dlbuf_verbs_remove(b);
+	CHECK_OK(dlbuf_verbs_end(v, id));
+	if (!pid) {
+		/* The parent's. */
+		CHECK_EQ(stub.live, 1);
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && !status);
 	CHECK_EQ(stub.live, 0);
 }
 

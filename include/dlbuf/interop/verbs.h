@@ -16,7 +16,7 @@
  *	    dlbuf_verbs_add(v, mem.fd, mem.memfd, DLBUF_RW, 0, &buffer))
  *		errx(1, "%s", dlbuf_last_error());
  *
- *	... for each frame, whose tensor is on the CPU ...
+ *	... for each frame, whose tensor is on the CPU; the queue pair is connected (IBV_QPS_RTS) ...
  *	if (dlbuf_verbs_begin(v, tensor, DLBUF_READ, NULL, &id) ||
  *	    dlbuf_verbs_sge(v, id, tensor, &sge, &n))
  *		errx(1, "%s", dlbuf_last_error());
@@ -25,38 +25,40 @@
  *	wr.num_sge = n;
  *	wr.send_flags = IBV_SEND_SIGNALED;
  *	if (ibv_post_send(qp, &wr, &bad))
- *		dlbuf_verbs_end(v, id);
+ *		dlbuf_verbs_end(v, id);	// it is not posted, and was the only one of the id
  *	tensor->deleter(tensor);
  *
  *	... for each completion, whatever its status ...
  *	if (ibv_poll_cq(cq, 1, &wc) == 1 && wc.wr_id & DLBUF_VERBS_ID)
  *		dlbuf_verbs_end(v, wc.wr_id);
  *
- * Two ways. dlbuf_verbs_add() tries ibv_reg_dmabuf_mr() first. Some drivers take no dma-bufs (rxe;
- * others before their Linux of 5.12 or later). They pin mapped memory, but the kernel refuses to
- * pin a dma-buf's mapping. For these pass the memfd of dlbuf_udmabuf_create(), whose pages are the
- * same. The buffers of a dlbuf_pool have no memfd.
+ * Two ways. dlbuf_verbs_add() tries ibv_reg_dmabuf_mr() first. Some drivers take no dma-bufs (rxe).
+ * Other drivers learned it in different versions of Linux, 5.12 at the earliest. Drivers without it
+ * pin mapped memory, but the kernel refuses to pin a dma-buf's mapping. For these pass the memfd of
+ * dlbuf_udmabuf_create(), whose pages are the same. The buffers of a dlbuf_pool have no memfd.
  *
  * The memfd. Make the buffer yourself and register it before anybody else has its memfd:
- * whoever has it can punch a hole (fallocate()), which no seal forbids. The memfd then has
- * other pages than the dma-buf, and a registration sends those. dlbuf_verbs_add() compares
- * each page once, after it is pinned. A hole that is punched later changes neither the
- * region nor the dma-buf.
+ * whoever has it can punch a hole (fallocate()), which no seal forbids, and the memfd gets other
+ * pages than the dma-buf. A registration after that pins the new pages and sends them.
+ * dlbuf_verbs_add() compares each page once, after it is pinned, and then maps the dma-buf in the
+ * place of the memfd. A hole that is punched later changes neither the region nor the mapping.
  *
- * Addresses. Local and remote addresses are those of a mapping in this process, which the
- * registration keeps: of the dma-buf, or of the memfd if that is registered. Some drivers (siw,
- * hfi1, qib) take no other, and libibverbs itself reads and writes there: IBV_SEND_INLINE copies in
- * ibv_post_send(), mlx5 copies small messages in ibv_poll_cq(). So the key of dlbuf_verbs_remote()
- * tells the peer where this process has mapped the buffer. dlbuf_verbs_buffer.addr is the first
- * address.
+ * Addresses. Local and remote addresses are those of a mapping of the dma-buf in this process,
+ * which the registration keeps. Some drivers (siw, hfi1, qib) take no other, and libibverbs
+ * itself reads and writes there: IBV_SEND_INLINE copies in ibv_post_send(), mlx5 copies small
+ * messages in ibv_poll_cq(). So the key of dlbuf_verbs_remote() tells the peer where this
+ * process has mapped the buffer. dlbuf_verbs_buffer.addr is the first address.
  *
  * Costs. A buffer is found by its identity, as the library's cache finds it: no frame needs a
- * registration. dlbuf_verbs_begin() allocates twice. Each buffer has an fd and a mapping of its
- * own, besides the driver's.
+ * registration. dlbuf_verbs_begin() allocates twice. dlbuf_verbs_sge() and dlbuf_verbs_end()
+ * search the accesses that are open, the newest first. Each buffer has an fd and a mapping of
+ * its own, besides the driver's.
  *
  * fork(). A child cannot use the parent's regions: the calls return -ESTALE, and
- * dlbuf_verbs_destroy() and dlbuf_verbs_remove() do nothing, because libibverbs would
- * deregister the parent's. The mapping of a buffer is shared, so it needs no ibv_fork_init().
+ * dlbuf_verbs_destroy() and dlbuf_verbs_remove() do nothing, because libibverbs would deregister
+ * the parent's. The mapping of a buffer is shared, so it needs no ibv_fork_init(). A child that
+ * does not exec keeps the parent's queue pairs and regions alive: when the parent has ended, a
+ * peer can still write, until the child ends too.
  *
  * Specification: ibv_reg_mr(3), ibv_post_send(3), ibv_poll_cq(3).
  */
@@ -95,7 +97,7 @@ struct dlbuf_verbs;
 struct dlbuf_verbs_buffer {
 	struct ibv_mr *mr;	/* peeked */
 	uint64_t bytes;		/* of the region, which is the whole dma-buf */
-	uint64_t addr;		/* where its first byte is mapped, for work requests */
+	uint64_t addr;		/* where its first byte is mapped; not mr->addr, which may be 0 */
 	int by_memfd;		/* 1: the driver took the memfd, not the dma-buf */
 	uint32_t access;	/* dlbuf_access of this machine */
 	uint32_t remote;	/* dlbuf_access of the peer, or 0 */
@@ -103,7 +105,7 @@ struct dlbuf_verbs_buffer {
 	struct dlbuf_verbs *verbs_;
 	struct dlbuf_verbs_buffer *next_;
 	uint64_t dev_, ino_;
-	void *map_;		/* of what is registered */
+	void *map_;		/* of the dma-buf */
 	int fd_;		/* keeps the inode number, and so the identity */
 	unsigned int owners_, works_;
 };
@@ -179,12 +181,12 @@ static inline uint64_t dlbuf_verbs_message_(struct ibv_context *context)
 }
 
 /*
- * Makes an empty set of regions. pd is borrowed and must live until dlbuf_verbs_destroy(). It must
- * be of this process: the regions of a set that a child makes on its parent's pd are the parent's.
+ * Makes an empty set of regions. pd is borrowed and must live until dlbuf_verbs_destroy(). A
+ * child of fork() opens the device itself: what it registers on its parent's pd is the parent's.
  * For several protection domains make a set each: the ids of all sets of a process differ, also
  * of those that were destroyed, and dlbuf_verbs_end() returns -EINVAL for the id of another set.
- * *verbs is new. Blocks only in early boot, until the kernel has random numbers. All other calls,
- * except dlbuf_verbs_destroy(), may be made on any thread at any time.
+ * *verbs is new. Blocks only in early boot, until the kernel has random numbers. Every call may
+ * be made on any thread at any time, except dlbuf_verbs_destroy(), which is the last.
  * -EINVAL  pd or verbs is NULL
  * -EIO     the kernel failed; the error text has the call
  */
@@ -267,14 +269,14 @@ static inline unsigned int dlbuf_verbs_flags_(const struct dlbuf_verbs_buffer *b
 	return flags;
 }
 
-/* The error of a call that has set errno. */
-static inline int dlbuf_verbs_refused_(const char *call, uint64_t bytes, int err)
+/* The error of a call that has set errno. pins: the limit of pinned memory may be the reason. */
+static inline int dlbuf_verbs_refused_(const char *call, uint64_t bytes, int err, int pins)
 {
 	struct rlimit limit;
 
 	/* A limit of 0 is EPERM. */
-	if ((err == ENOMEM || err == EPERM) && !getrlimit(RLIMIT_MEMLOCK, &limit) &&
-	    limit.rlim_cur != RLIM_INFINITY && (err == ENOMEM || !limit.rlim_cur))
+	if (pins && !getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY &&
+	    (err != EPERM || !limit.rlim_cur))
 		return dlbuf_fail(-ENOMEM, "%s of %llu bytes: %s; RLIMIT_MEMLOCK (ulimit -l) allows "
 				  "this process %llu bytes of pinned memory", call,
 				  (unsigned long long)bytes, strerror(err),
@@ -282,6 +284,12 @@ static inline int dlbuf_verbs_refused_(const char *call, uint64_t bytes, int err
 	return dlbuf_fail(err == ENOMEM ? -ENOMEM : err == EACCES || err == EPERM ? -EACCES :
 			  err == EMFILE || err == ENFILE ? -err : -EIO, "%s of %llu bytes: %s",
 			  call, (unsigned long long)bytes, strerror(err));
+}
+
+/* The same of mmap(). After mlockall(MCL_FUTURE) the limit is EAGAIN. */
+static inline int dlbuf_verbs_unmapped_(const char *what, uint64_t bytes, int err)
+{
+	return dlbuf_verbs_refused_(what, bytes, err, err == EAGAIN);
 }
 
 /* Begins or ends the CPU's access to a dma-buf. */
@@ -311,7 +319,7 @@ static inline int dlbuf_verbs_compare_(int fd, const void *memory, uint64_t byte
 	int ret = 0;
 
 	if (map == MAP_FAILED)
-		return dlbuf_fail(-EIO, "mmap() of the dma-buf: %s", strerror(errno));
+		return dlbuf_verbs_unmapped_("mmap() of the dma-buf", bytes, errno);
 	if (dlbuf_verbs_sync_(fd, DMA_BUF_SYNC_START)) {
 		ret = dlbuf_fail(-EIO, "DMA_BUF_IOCTL_SYNC: %s", strerror(errno));
 		munmap(map, (size_t)bytes);
@@ -341,12 +349,20 @@ static inline int dlbuf_verbs_compare_(int fd, const void *memory, uint64_t byte
 #define DLBUF_VERBS_GET_SEALS_ (1024 + 10)
 #define DLBUF_VERBS_SEAL_SHRINK_ 2
 
+/* Maps the dma-buf: in the place of another mapping of its size, or anywhere if that is NULL. */
+static inline void *dlbuf_verbs_map_(const struct dlbuf_verbs_buffer *b, void *place)
+{
+	return mmap(place, (size_t)b->bytes,
+		    b->access & DLBUF_WRITE ? PROT_READ | PROT_WRITE : PROT_READ,
+		    MAP_SHARED | (place ? MAP_FIXED : 0), b->fd_, 0);
+}
+
 static inline int dlbuf_verbs_memfd_(struct dlbuf_verbs_buffer *b, int memfd, int dmabuf_err)
 {
 	struct dlbuf_buffer_info info;
 	struct stat st;
 	void *map;
-	int seals;
+	int ret, seals;
 
 	if (memfd < 0)
 		return dlbuf_fail(-EOPNOTSUPP, "the driver does not take the dma-buf "
@@ -369,20 +385,27 @@ static inline int dlbuf_verbs_memfd_(struct dlbuf_verbs_buffer *b, int memfd, in
 	if ((uint64_t)st.st_size != b->bytes)
 		return dlbuf_fail(-EINVAL, "the dma-buf has %llu bytes, the memfd %llu",
 				  (unsigned long long)b->bytes, (unsigned long long)st.st_size);
-	/* Linux before 6.2 pins memory for writing, also for a region that is only read. */
-	map = mmap(NULL, (size_t)b->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+	/*
+	 * Linux before 6.2 pins memory for writing, also for a region that is only read. The memory is
+	 * there: without MAP_NORESERVE pages of 2 MiB would be reserved a second time.
+	 */
+	map = mmap(NULL, (size_t)b->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memfd, 0);
 	/* EPERM: a seal forbids writing. */
 	if (map == MAP_FAILED)
-		return dlbuf_fail(errno == EACCES || errno == EPERM ? -EACCES : -EIO,
-				  "mmap() of the memfd: %s", strerror(errno));
+		return dlbuf_verbs_unmapped_("mmap() of the memfd", b->bytes, errno);
 	munmap(b->map_, (size_t)b->bytes);
 	b->map_ = map;
 	b->by_memfd = 1;
 	b->addr = (uintptr_t)map;
 	b->mr = ibv_reg_mr(b->verbs_->pd, map, (size_t)b->bytes, dlbuf_verbs_flags_(b));
 	if (!b->mr)
-		return dlbuf_verbs_refused_("ibv_reg_mr", b->bytes, errno);
-	return dlbuf_verbs_compare_(b->fd_, map, b->bytes);
+		return dlbuf_verbs_refused_("ibv_reg_mr", b->bytes, errno,
+					    errno == ENOMEM || errno == EPERM);
+	ret = dlbuf_verbs_compare_(b->fd_, map, b->bytes);
+	/* A hole would give the memfd other pages. The dma-buf keeps those that are pinned. */
+	if (!ret && dlbuf_verbs_map_(b, map) == MAP_FAILED)
+		ret = dlbuf_verbs_unmapped_("mmap() of the dma-buf", b->bytes, errno);
+	return ret;
 }
 
 static inline int dlbuf_verbs_register_(struct dlbuf_verbs_buffer *b, int memfd)
@@ -393,11 +416,11 @@ static inline int dlbuf_verbs_register_(struct dlbuf_verbs_buffer *b, int memfd)
 	if (b->bytes > SIZE_MAX / 2)
 		return dlbuf_fail(-EOVERFLOW, "%llu bytes are more than this process can address",
 				  (unsigned long long)b->bytes);
-	map = mmap(NULL, (size_t)b->bytes, b->access & DLBUF_WRITE ? PROT_READ | PROT_WRITE : PROT_READ,
-		   MAP_SHARED, b->fd_, 0);
+	map = dlbuf_verbs_map_(b, NULL);
+	if (map == MAP_FAILED && (errno == ENOMEM || errno == EAGAIN || errno == EACCES))
+		return dlbuf_verbs_unmapped_("mmap() of the dma-buf", b->bytes, errno);
 	if (map == MAP_FAILED)
-		return dlbuf_fail(errno == ENOMEM ? -ENOMEM : errno == EACCES ? -EACCES : -EOPNOTSUPP,
-				  "the CPU cannot map the dma-buf: mmap() of %llu bytes: %s",
+		return dlbuf_fail(-EOPNOTSUPP, "the CPU cannot map the dma-buf: mmap() of %llu bytes: %s",
 				  (unsigned long long)b->bytes, strerror(errno));
 	/* libibverbs may use the address until ibv_dereg_mr(). */
 	b->map_ = map;
@@ -408,10 +431,14 @@ static inline int dlbuf_verbs_register_(struct dlbuf_verbs_buffer *b, int memfd)
 	if (b->mr)
 		return 0;
 	err = errno;
-	/* Not the driver's answer about the dma-buf, and another call may have another one. */
-	if (err == ENOMEM || err == EMFILE || err == ENFILE || err == EINTR || err == EAGAIN)
-		return dlbuf_verbs_refused_("ibv_reg_dmabuf_mr", b->bytes, err);
-	return dlbuf_verbs_memfd_(b, memfd, err);
+	/*
+	 * The library, the kernel or the driver has not the call (ENOTTY: no ioctl at all;
+	 * EPROTONOSUPPORT: not this one), or does not take such a dma-buf (EINVAL).
+	 */
+	if (err == EOPNOTSUPP || err == ENOSYS || err == ENOTTY || err == EPROTONOSUPPORT || err == EINVAL)
+		return dlbuf_verbs_memfd_(b, memfd, err);
+	/* The kernel counts no dma-buf against the limit of pinned memory. */
+	return dlbuf_verbs_refused_("ibv_reg_dmabuf_mr", b->bytes, err, 0);
 }
 
 /* Registers a dma-buf that has no region yet. */
@@ -451,14 +478,15 @@ static inline int dlbuf_verbs_new_(struct dlbuf_verbs *v, int fd, int memfd,
 
 /*
  * Registers a whole dma-buf, or finds its region. Call it when the pool is made: it pins the
- * memory, and compares a memfd with the dma-buf by writing to both. During the call nobody else may
- * use the buffer or add it to another set. Afterwards both sets may have it. Threads that add to
- * this one wait for each other.
+ * memory, and compares a memfd with the dma-buf by writing to both. During the call nobody else
+ * may use the buffer. Two sets may have one dma-buf, each with its own region and its own share of
+ * the limit: add it to them one after the other. Threads that add to one set wait for each other.
  *
  * fd is duplicated. memfd is borrowed: that of dlbuf_udmabuf_create(), or -1 for a dma-buf
  * without one, which not every driver takes. access is what this machine does: DLBUF_READ to
- * send from the buffer, DLBUF_WRITE only to receive, DLBUF_RW for both. remote is what a peer that
- * knows the key may do, DLBUF_READ, DLBUF_WRITE, DLBUF_RW or 0: -EACCES if access lacks it.
+ * send from the buffer, DLBUF_WRITE only to receive, DLBUF_RW for both. remote is what a peer
+ * that knows the key may do, DLBUF_READ, DLBUF_WRITE, DLBUF_RW or 0: -EACCES if access lacks it.
+ * iWARP also wants DLBUF_WRITE in remote if an RDMA READ of this machine fills the buffer.
  *
  * *buffer is peeked until dlbuf_verbs_remove(). A dma-buf that is registered already gets no
  * second region and is not compared again, also if it was removed and has work left: each call
@@ -466,12 +494,15 @@ static inline int dlbuf_verbs_new_(struct dlbuf_verbs *v, int fd, int memfd,
  * -EINVAL      an argument is NULL, bad access or remote, or the memfd is not the one of the
  *              dma-buf
  * -EBADF       fd is not a dma-buf; the driver needs the memfd, and memfd is not one
- * -EACCES      fd was not opened for this access, or access lacks remote. With a memfd both fds
- *              must be O_RDWR, and no seal may forbid writing
- * -EBUSY       the dma-buf is registered, with another access
- * -EOPNOTSUPP  the driver does not take the dma-buf, and there is no memfd; or the CPU cannot map
- *              the dma-buf
- * -ENOMEM      also: the limit of pinned memory, also of 0 bytes; the error text has it
+ * -EACCES      fd was not opened for this access, or access lacks remote; the driver refuses this
+ *              user. mmap() takes no fd that is O_WRONLY: use O_RDWR. With a memfd both fds must be
+ *              O_RDWR, and no seal may forbid writing
+ * -EBUSY       the dma-buf is registered, with another access; also after the last
+ *              dlbuf_verbs_remove(), while work is left
+ * -EOPNOTSUPP  the driver does not take the dma-buf, which the errno of ibv_reg_dmabuf_mr() says
+ *              (EOPNOTSUPP, ENOSYS, ENOTTY, EPROTONOSUPPORT or EINVAL), and there is no memfd; or
+ *              the CPU cannot map the dma-buf
+ * -ENOMEM      also: RLIMIT_MEMLOCK is too small, or 0. Then the error text has it
  * -EOVERFLOW   the dma-buf is larger than this process can address
  * -EIO         the driver or the kernel failed; the error text has the call and the code
  */
@@ -520,7 +551,8 @@ static inline int dlbuf_verbs_add(struct dlbuf_verbs *v, int fd, int memfd, uint
  * Ends the use that one dlbuf_verbs_add() began. The last one deregisters the buffer: now, or
  * when the last work request on it is complete. buffer is taken; NULL does nothing. May block
  * while the driver unpins, so a lease must not call it, see dlbuf_frame.release: let the lease
- * tell a thread of yours to do it. Do not call it after dlbuf_verbs_destroy(), from a lease either.
+ * tell a thread of yours to do it. Do not call it after dlbuf_verbs_destroy(), nor during it:
+ * dlbuf_verbs_destroy() fires leases, and a thread that a lease wakes must not call this then.
  */
 static inline void dlbuf_verbs_remove(struct dlbuf_verbs_buffer *buffer)
 {
@@ -567,7 +599,7 @@ static inline struct dlbuf_verbs_buffer *dlbuf_verbs_owned_(const struct dlbuf_v
 	return NULL;
 }
 
-/* The place of a tensor, for a peer that reads or writes it by RDMA. */
+/* The place of a tensor, for a peer that reads or writes it by RDMA. In host byte order. */
 struct dlbuf_verbs_key {
 	/*
 	 * ibv_send_wr.wr.rdma.remote_addr of the tensor's lowest byte: with negative strides not
@@ -630,6 +662,9 @@ static inline void dlbuf_verbs_work_ended_(struct dlbuf_verbs_buffer *b)
 	struct dlbuf_verbs *v = b->verbs_;
 	int last;
 
+	/* A child whose lease called fork(). */
+	if (!v->pd)
+		return;
 	pthread_mutex_lock(&v->lock);
 	b->works_--;
 	last = dlbuf_verbs_unlink_(b);
@@ -643,9 +678,9 @@ static inline void dlbuf_verbs_work_ended_(struct dlbuf_verbs_buffer *b)
  * and acquires it. dlbuf_verbs_end() releases and deletes the share.
  *
  * access is DLBUF_READ for a buffer that is sent, or that a peer may read, and DLBUF_WRITE for
- * one that receives. tensor is borrowed and must be on a CPU device, because a network card
- * waits for no stream of a GPU: use dlbuf_tensor_import(). opts and blocking as for
- * dlbuf_acquire().
+ * one that receives, that your RDMA READ fills, or that a peer may write. tensor is borrowed and
+ * must be on a CPU device, because a network card waits for no stream of a GPU: use
+ * dlbuf_tensor_import(). opts and blocking as for dlbuf_acquire().
  *
  * Use *id as wr_id of a signalled request (IBV_SEND_SIGNALED). If only the peer acts (RDMA WRITE
  * into the tensor), no request here has the id: keep it, and end it when the peer says that it is
@@ -737,11 +772,16 @@ static inline struct dlbuf_verbs_work_ **dlbuf_verbs_work_at_(struct dlbuf_verbs
  * not be posted for receiving, which nothing here can see. tensor is borrowed, and may be on any
  * device.
  *
- * *nsge is the room of sges, which may be NULL with 0. It is set to the number of runs, on success
- * and with -ENOSPC; 0 for a tensor without elements. A queue pair limits that of a request
- * (ibv_qp_cap.max_send_sge), and RDMA the bytes. A larger tensor needs several requests under one
- * id: parts of sges, or views (dlbuf_tensor_share()). Only the last request has the id as wr_id,
- * the others one of your own, because the first completion of an id ends it. Does not block.
+ * *nsge is the room of sges. sges may be NULL if *nsge is 0. *nsge is set to the number of runs,
+ * on success and with -ENOSPC; 0 for a tensor without elements. A queue pair limits that of a
+ * request (ibv_qp_cap.max_send_sge), and RDMA the bytes. Too many runs: several requests with
+ * parts of sges. Too many bytes (-EOPNOTSUPP, sges is not filled in): views
+ * (dlbuf_tensor_share()). Does not block.
+ *
+ * Several requests may have one id if they complete in the order in which they are posted: in
+ * one queue of one queue pair, and not in a shared receive queue. Only the last request has the
+ * id as wr_id, the others one of your own, because the first completion of an id ends it.
+ * dlbuf_verbs_end() says what to do if only the first ones can be posted.
  * -EINVAL      an argument is NULL or not a tensor of dlbuf, id is not of dlbuf_verbs_begin() or
  *              has ended, or it is of another dma-buf
  * -EACCES      the tensor does not allow the id's access
@@ -857,13 +897,26 @@ static inline int dlbuf_verbs_finish_(struct dlbuf_verbs_work_ *work)
  * Call it for the completion of the request, whatever its status: also those that a queue pair
  * flushes (IBV_WC_WR_FLUSH_ERR) have their wr_id.
  *
- * If posting fails, call it for each request from bad_wr on, once the queue pair cannot run them.
- * They are not posted, but before a queue pair is connected (IBV_QPS_RTS) rxe refuses a request
- * without bad_wr, keeps it and runs it later.
+ * Without a completion end an id only when none of its requests can run any more. Otherwise the
+ * lease fires, and a request sends or overwrites the next frame.
  *
- * At the end of a queue pair destroy it and its shared receive queue, which outlives it and keeps its
- * requests. Completions from before may still come: poll the completion queue until it is empty, then
- * end the rest.
+ * If posting fails, the requests from bad_wr on are not posted, and those before it are. End the
+ * ids of which no request is posted. If the first requests of an id are posted and its last one
+ * is not, post the rest later under the same id; or post a signalled request of your own to this
+ * queue and end the id at its completion; or destroy the queue pair as below. Before a queue
+ * pair is connected (IBV_QPS_RTS), ibv_post_send() of rxe returns an error with *bad_wr NULL,
+ * but keeps the request and runs it with a later one: destroy the queue pair before you end the
+ * id.
+ *
+ * At the end of a queue pair destroy it and its shared receive queue, which outlives it and
+ * keeps its requests. Completions from before may still come: poll the completion queue until it
+ * is empty, then end the rest.
+ *
+ * If the shared receive queue serves other queue pairs, set this one to IBV_QPS_ERR first, and
+ * wait for IBV_EVENT_QP_LAST_WQE_REACHED if the driver has it. A request that the queue pair had
+ * taken may be lost: rxe never completes it. An id without a completion may be that, or be in
+ * the queue, or in another queue pair: end it when the shared receive queue and all its queue
+ * pairs are destroyed.
  *
  * The lease may be called on this thread. Blocks as dlbuf_release() does; and for the last work on
  * a buffer that was removed as dlbuf_verbs_remove() does.
