@@ -121,8 +121,9 @@ def _close(declared: list[Any], session: Any, pid: int) -> None:
     if os.getpid() != pid:
         return
     while declared:
-        # A call of another thread has it at the program's end.
-        with contextlib.suppress(RuntimeError):
+        # At the program's end a call of another thread may have it. After a call of this that a
+        # signal has interrupted it may be undeclared.
+        with contextlib.suppress(RuntimeError, _zenoh().ZError):
             declared[-1].undeclare()
         declared.pop()
     if session is not None:

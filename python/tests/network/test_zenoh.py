@@ -318,8 +318,7 @@ def test_close_is_interrupted(session, error):
 
         def undeclare(self):
             self.calls += 1
-            if self.calls == 1:
-                raise error
+            raise error if self.calls == 1 else zenoh.ZError("undeclared")
 
     declared = Declared()
     for end in dlbuf.zenoh.Publisher(KEY, session), dlbuf.zenoh.subscribe(KEY, session):
