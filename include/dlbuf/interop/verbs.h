@@ -703,9 +703,10 @@ static inline int dlbuf_verbs_begin(struct dlbuf_verbs *v, const DLManagedTensor
 	struct dlbuf_tensor_info info;
 	int ret;
 
+	if (id)
+		*id = 0;
 	if (!tensor || !id)
 		return dlbuf_fail(-EINVAL, "tensor or id is NULL");
-	*id = 0;
 	ret = dlbuf_verbs_info_(v, tensor, &info);
 	if (ret)
 		return ret;
