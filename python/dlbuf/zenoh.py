@@ -157,7 +157,7 @@ class _End:
 
     def _end_all(self) -> None:
         self._ending()
-        # What an earlier call left, which an exception of a signal has ended.
+        # An exception of a signal may have ended an earlier call.
         _close(self._declared, self._own, self._pid)
 
     def _check_open(self) -> None:

@@ -252,7 +252,7 @@ def viewer(patterns):
     receivers = [Receiver() for _ in range(RECEIVERS + 1)]
 
     # NumPy is for the viewer only.
-    from labtools import CASES, case, main, np
+    from labtools import CASES, case, main, np, raises
 
     robots = [Robot()]
     own = session(connect=[LOCATOR])
@@ -402,10 +402,39 @@ def viewer(patterns):
                 got, = next(inputs)
                 assert got.shape == x.shape and got.tobytes() == x.tobytes()
                 del got
+            # A relay: the frame of the device goes on as it came, and not a part of it.
+            with dlbuf.zenoh.subscribe("viewer/relay", own, timeout=BOUND, pool=1) as relayed, \
+                    dlbuf.zenoh.Publisher("viewer/relay", own) as publisher:
+                publisher.put(last[0])
+                with next(relayed) as again:
+                    assert digests(again) == digests(last[0])
+                y, uv = last[0]
+                cut = dlbuf.TensorFrame([y[:8], uv], last[0].info)
+                raises(dlbuf.UnsupportedError, lambda: publisher.put(cut), "tensor 0")
+                del y, uv, cut
             want, _ = dlbuf.Preparer(**options)([t.to("cpu") for t in last[0]])
             x, want = (t.numpy().astype(int) for t in (x, want))
             assert np.ptp(want) > 0 and abs(x - want).max() <= 1
             last.clear()
+
+    @case
+    def formats_of_a_camera():
+        """put() compares the tensors of each device with those that it makes on the CPU."""
+        for device in "cpu", "vulkan:0":
+            for options in ({"format": "NV12"}, {"format": "NV12", "view": "components"},
+                            {"format": "NV12", "view": "stacked"}, {"format": "YUYV"},
+                            {"format": "RGB24"}, {"format": "XR24", "view": "colour"}):
+                with dlbuf.Camera(0, size=SIZE, device=device, **options) as frames, \
+                        dlbuf.zenoh.subscribe("viewer/camera", own, timeout=BOUND) as received, \
+                        dlbuf.zenoh.Publisher("viewer/camera", own) as publisher:
+                    with next(frames) as frame:
+                        publisher.put(frame)
+                        with next(received) as got, dlbuf.TensorFrame(
+                                dlbuf.from_frame(
+                                    frame.info.planes, frame.info.width, frame.info.height,
+                                    frame.info.code, space=frame.info.space), frame.info) as want:
+                            assert digests(got) == digests(want), (device, options)
+                    del frame, got, want
 
     status = main(patterns, CASES)
     robots[-1].close()

@@ -352,6 +352,19 @@ def test_equal_planes(session):
         same(next(frames), make([(t, 64), (t, 64, 2048)], 48, 32, "NV12"))
 
 
+def test_wildcards(session):
+    """Frames of two keys; the end comes after the last publisher."""
+    with dlbuf.zenoh.subscribe("robot/*", session, timeout=BOUND) as frames:
+        ends = [dlbuf.zenoh.Publisher(f"robot/{name}", session) for name in ("front", "rear")]
+        until(lambda: frames.publishers == 2)
+        for n, end in enumerate(ends):
+            end.put(picture(n))
+            same(next(frames), picture(n))
+            end.close()
+        with pytest.raises(dlbuf.ClosedError, match="is gone"):
+            next(frames)
+
+
 def test_long_keys(session):
     """Zenoh itself would panic."""
     for make_end in dlbuf.zenoh.Publisher, dlbuf.zenoh.subscribe:
